@@ -1,1 +1,1 @@
-"""x."""
+"""The node daemon: inventory, the kubelet side, health, status."""

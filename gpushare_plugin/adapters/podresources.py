@@ -1,0 +1,71 @@
+"""The kubelet's PodResources service.
+
+Rule: both shapes are read: an entry for each device (1.21 and later) and an entry
+for each resource with all its devices (1.20).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from gpushare_plugin.adapters.channels import socket_channel
+from gpushare_plugin.core.association import ContainerDevices, ListedPod, PodName
+from gpushare_plugin.errors import PodResourcesError
+from gpushare_plugin.proto import podresources_v1_pb2 as pb
+
+
+class PodResourcesClient:
+    """Asks which pod holds what; see `ports.PodResources`.
+
+    The channel is kept: it finds a restarted kubelet's new socket by itself.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._channel = socket_channel(socket)
+        self._list = self._channel.unary_unary(
+            "/v1.PodResourcesLister/List",
+            request_serializer=pb.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=pb.ListPodResourcesResponse.FromString,
+        )
+
+    async def list_pods(self, resource_name: str, *, timeout_seconds: float) -> Sequence[ListedPod]:
+        """Return the active pods with what they hold; see `ports.PodResources`."""
+        try:
+            answer = await self._list(pb.ListPodResourcesRequest(), timeout=timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            raise PodResourcesError(_told(error, self._socket)) from error
+        return [_listed(pod, resource_name) for pod in answer.pod_resources]
+
+    async def close(self) -> None:
+        """Close the channel."""
+        await self._channel.close()
+
+
+def _listed(pod: pb.PodResources, resource_name: str) -> ListedPod:
+    containers = tuple(
+        ContainerDevices(
+            name=container.name,
+            device_ids=tuple(
+                device_id
+                for devices in container.devices
+                if devices.resource_name == resource_name
+                for device_id in devices.device_ids
+            ),
+        )
+        for container in pod.containers
+    )
+    return ListedPod(pod=PodName(namespace=pod.namespace, name=pod.name), containers=containers)
+
+
+def _told(error: grpc.aio.AioRpcError, socket: Path) -> str:
+    detail = error.details() or error.code().name
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return f"nobody answers at {socket}: {detail}; in a container, mount its folder"
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return (
+            f"the kubelet at {socket} has no PodResources v1 (Kubernetes 1.20 or later): {detail}"
+        )
+    return f"the kubelet at {socket} did not list its pods: {detail}"

@@ -1,0 +1,247 @@
+"""The composition root: the one place that names what stands behind each seam.
+
+Read `NodeDaemon.__init__`, `_serve` and `run` as the parts list of the node daemon:
+what there is, what each part is given, and which of them run side by side.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from gpushare_plugin import __version__
+from gpushare_plugin.adapters import host
+from gpushare_plugin.adapters.kubelet import KubeletClient, plugin_answers
+from gpushare_plugin.adapters.nvml import NvmlSource
+from gpushare_plugin.adapters.plugin_folder import InstanceLock, remove_dead_sockets
+from gpushare_plugin.adapters.podresources import PodResourcesClient
+from gpushare_plugin.adapters.socket_watch import SocketFolder
+from gpushare_plugin.config import NodeConfig
+from gpushare_plugin.config.node import Mig
+from gpushare_plugin.core.injection import DeviceInjection, InjectionRule
+from gpushare_plugin.core.isolation import Decision, HostFacts, decide
+from gpushare_plugin.errors import PluginSocketError
+from gpushare_plugin.logs import event_logger
+from gpushare_plugin.metrics import NodeMetrics, NodeState
+from gpushare_plugin.node.account import card_states, container_shares
+from gpushare_plugin.node.admission import Admission
+from gpushare_plugin.node.allocator import AllocationRule, Allocator
+from gpushare_plugin.node.inventory import Inventory
+from gpushare_plugin.node.monitor import GpuMonitor, MonitorRule
+from gpushare_plugin.node.registration import KUBELET_SOCKET, LifeRule, PluginLife
+from gpushare_plugin.node.retrying import BackOff
+from gpushare_plugin.node.service import DeviceLists, DevicePluginService
+from gpushare_plugin.node.supervisor import Supervisor
+from gpushare_plugin.ports import Reading
+
+log = event_logger(__name__)
+
+STATUS_WAITS_SECONDS = 1.0
+"""The pages' HTTP server takes long to import, so registering goes first, for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    """What exists once there are cards to serve."""
+
+    decision: Decision
+    service: DevicePluginService
+    life: PluginLife
+    supervisor: Supervisor
+
+
+class NodeDaemon:
+    """The node daemon under one configuration."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        clock: Callable[[], float] = time.monotonic
+        self._config = config
+        self._names = config.names
+        self._metrics = NodeMetrics()
+        self._inventory = Inventory(config.sharing, self._metrics)
+        self._monitor = GpuMonitor(
+            NvmlSource(library=_nvml_library(config), share_mig=config.mig is Mig.SHARED),
+            self._inventory,
+            self._metrics,
+            MonitorRule(
+                xids=config.xid_rule, health=config.health, probe_seconds=config.probe_seconds
+            ),
+            clock,
+        )
+        self._pod_resources = PodResourcesClient(config.pod_resources_socket)
+        self._admission = Admission(
+            self._pod_resources, self._names.memory_resource, self._metrics, clock
+        )
+        self._files = SocketFolder(config.plugin_dir)
+        self._lock = InstanceLock(config.plugin_dir, self._names.memory_resource)
+        self._ever_registered = asyncio.Event()
+        self._waiting_for: str | None = None
+        self._serving: Serving | None = None
+        self._metrics.show(self._state)
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            ExceptionGroup: of a `KubeletRefused` or a `ConfigError`; the daemon cannot work so.
+        """
+        try:
+            with ExitStack() as held:
+                held.enter_context(self._files)
+                held.callback(self._lock.release)
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._monitor.run(), name="monitor the GPUs")
+                    tasks.create_task(self._serve(), name="serve the kubelet")
+                    tasks.create_task(self._account(), name="account for who holds what")
+                    tasks.create_task(self._show_status(), name="show the status pages")
+        finally:
+            await self._pod_resources.close()
+
+    async def _serve(self) -> None:
+        serving = self._serve_with(await self._monitor.first_reading)
+        self._serving = serving
+        log.info(
+            "isolation",
+            isolation=serving.decision.isolation.value,
+            enforced=serving.decision.isolation.enforces,
+            reason=serving.decision.reason,
+        )
+        await self._take_the_folder()
+        await serving.supervisor.run()
+
+    def _serve_with(self, reading: Reading) -> Serving:
+        config = self._config
+        decision = self._decide_isolation(reading)
+        by_nodes = config.device_injection is DeviceInjection.DEVICE_NODES
+        injection = InjectionRule(
+            names=self._names.environment,
+            injection=config.device_injection,
+            visible=config.visible_devices,
+            cgpu_disable=config.cgpu_disable,
+            control_nodes=host.control_nodes() if by_nodes else (),
+        )
+        rule = AllocationRule(
+            policy=config.policy,
+            injection=injection,
+            isolation=decision.isolation,
+            unit_mib=config.memory_unit,
+        )
+        service = DevicePluginService(
+            self._inventory,
+            Allocator(self._inventory, rule),
+            self._admission,
+            self._metrics,
+            lists=DeviceLists(with_numa=config.numa_topology),
+            allocate_deadline_seconds=config.allocate_deadline_seconds,
+        )
+        life = PluginLife(
+            service,
+            KubeletClient(config.plugin_dir / KUBELET_SOCKET),
+            self._files,
+            self._metrics,
+            LifeRule(
+                plugin_dir=config.plugin_dir,
+                names=self._names,
+                tick_seconds=config.tick_seconds,
+                register_timeout_seconds=config.register_timeout_seconds,
+            ),
+            self._ever_registered,
+        )
+        supervisor = Supervisor(
+            life.live_once,
+            self._files,
+            self._metrics,
+            tick_seconds=config.tick_seconds,
+            back_off=BackOff(),
+        )
+        return Serving(decision=decision, service=service, life=life, supervisor=supervisor)
+
+    def _decide_isolation(self, reading: Reading) -> Decision:
+        facts = HostFacts(
+            driver_version=reading.driver_version,
+            cgroup_v2=host.has_cgroup_v2(),
+            any_mig=reading.any_mig,
+            cards_with_limit_hook=host.cards_with_limit_hook(self._config.cdi_dirs),
+            cards=frozenset(card.uuid for card in self._inventory.cards),
+        )
+        return decide(self._config.isolation, facts)
+
+    async def _take_the_folder(self) -> None:
+        """Wait until no other instance serves this resource here, and clear what they left."""
+        back_off = BackOff()
+        while True:
+            try:
+                problem = None if self._lock.take() else "another instance serves this resource"
+            except PluginSocketError as error:
+                problem = str(error)
+            if problem is None:
+                break
+            if problem != self._waiting_for:
+                log.warning("plugin_folder_unavailable", error=problem, doing="waiting")
+            self._waiting_for = problem
+            await asyncio.sleep(back_off.next_seconds())
+        self._waiting_for = None
+        remove_dead_sockets(self._config.plugin_dir, self._names.socket_prefix)
+
+    async def _account(self) -> None:
+        # Nobody holds anything of ours before we have registered.
+        await self._ever_registered.wait()
+        await self._admission.run()
+
+    async def _show_status(self) -> None:
+        if self._config.status_address is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STATUS_WAITS_SECONDS):
+                await self._ever_registered.wait()
+        from gpushare_plugin.node.status import StatusPages  # noqa: PLC0415  # 150 ms of import
+
+        pages = StatusPages(self._metrics, not_alive=self._not_alive, not_ready=self._not_ready)
+        await pages.run(*self._config.status_address)
+
+    async def _not_alive(self) -> tuple[str, ...]:
+        socket = self._serving.life.socket if self._serving else None
+        if socket is None or await plugin_answers(socket, timeout_seconds=2):
+            return ()
+        return (f"the plugin does not answer on {socket}",)
+
+    def _not_ready(self) -> tuple[str, ...]:
+        problems = [self._monitor.problem, self._waiting_for]
+        if self._serving and not self._is_registered():
+            problems.append(self._serving.supervisor.problem or "not registered yet")
+        return tuple(problem for problem in problems if problem is not None)
+
+    def _is_registered(self) -> bool:
+        serving = self._serving
+        return bool(serving and serving.life.registered and serving.service.streams.open)
+
+    def _state(self) -> NodeState:
+        pods = self._admission.pods
+        shares = None if pods is None else container_shares(pods, self._inventory.table)
+        serving = self._serving
+        return NodeState(
+            resource=self._names.memory_resource,
+            isolation=serving.decision.isolation.value if serving else "unknown",
+            enforced=bool(serving and serving.decision.isolation.enforces),
+            nvml_up=self._monitor.problem is None,
+            registered=self._is_registered(),
+            list_streams=serving.service.streams.open if serving else 0,
+            gpus_left_out=len(self._inventory.left_out),
+            cards=card_states(self._inventory, shares),
+            containers=shares or (),
+            build={"version": __version__},
+        )
+
+
+def _nvml_library(config: NodeConfig) -> Path | None:
+    if config.simulate is None:
+        return config.nvml_library
+    from gpushare_plugin.sim.gpus import simulate  # noqa: PLC0415  # no real node needs it
+
+    events = config.simulate_events or Path(mkdtemp(prefix="gpushare-")) / "events"
+    gpus = simulate(config.simulate, events=events)
+    log.warning("gpus_are_simulated", profile=gpus.profile, events=gpus.events)
+    return gpus.library

@@ -1,0 +1,103 @@
+"""The command line: words to configurations, errors to exit codes.
+
+What a command needs is imported when it runs, so that `--help` is quick and the
+daemon does not carry what only a laptop needs.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from gpushare_plugin import __version__
+from gpushare_plugin.config import NodeConfig, Setting, load_node_config, settings, take_over
+from gpushare_plugin.errors import ConfigError, GpushareError
+from gpushare_plugin.logs import configure, event_logger
+
+EXIT_CANNOT_WORK = 1
+EXIT_BAD_CONFIGURATION = 2
+
+log = event_logger(__name__)
+
+
+class NodeCommand(click.Command):
+    """Takes over the original plugin's command line before click reads it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, the original's flags among them."""
+        taken = take_over(args)
+        ctx.meta["gpushare.warnings"] = taken.warnings
+        return super().parse_args(ctx, list(taken.arguments))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="gpushare")
+def gpushare() -> None:
+    """Share GPUs by memory on Kubernetes."""
+
+
+def _node(config_file: str | None, **given: str | None) -> None:
+    """Run the node daemon: the kubelet's device plugin of this node.
+
+    Each option is also an environment variable (GPUSHARE_MEMORY_UNIT) and a key of the
+    YAML file (memory-unit); the option wins over the variable, that over the file.
+    The original gpushare plugin's options are taken too.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from gpushare_plugin.app import NodeDaemon  # noqa: PLC0415
+    from gpushare_plugin.process import run_until_stopped  # noqa: PLC0415
+
+    for flag, reason in click.get_current_context().meta["gpushare.warnings"]:
+        log.warning("option_without_effect", option=flag, reason=reason)
+    flags = {field: text for field, text in given.items() if text is not None}
+    named = config_file or os.environ.get("GPUSHARE_CONFIG")
+
+    def load() -> NodeConfig:
+        return load_node_config(flags, os.environ, file=Path(named) if named else None)
+
+    async def run(config: NodeConfig) -> None:
+        await NodeDaemon(config).run()
+
+    asyncio.run(run_until_stopped(load, run))
+
+
+def _option(setting: Setting) -> click.Option:
+    shown = "" if setting.default is None else f"  [default: {setting.default or 'none'}]"
+    return click.Option(
+        [setting.flag, setting.field],
+        # A switch may stand alone; a value behind it is read like any other.
+        is_flag=False,
+        flag_value="on" if setting.is_switch else None,
+        metavar="on|off" if setting.is_switch else "VALUE",
+        help=f"{setting.meaning}{shown}",
+    )
+
+
+_CONFIG_OPTION = click.Option(
+    ["--config", "config_file"], metavar="FILE", help="YAML file with any of these settings"
+)
+
+gpushare.add_command(
+    NodeCommand(
+        "node",
+        callback=_node,
+        params=[_CONFIG_OPTION, *(_option(setting) for setting in settings())],
+        help=_node.__doc__,
+    )
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; the exit code is 0, 1 (cannot work) or 2 (bad configuration)."""
+    configure("info")
+    try:
+        gpushare.main(args=arguments, standalone_mode=True)
+    except ConfigError as error:
+        log.error("bad_configuration", error=error)
+        sys.exit(EXIT_BAD_CONFIGURATION)
+    except GpushareError as error:
+        log.error("cannot_work", error=error)
+        sys.exit(EXIT_CANNOT_WORK)

@@ -1,0 +1,214 @@
+"""The node daemon's configuration: one frozen value.
+
+Each field says its meaning, its default and how its text is read; flags, the
+environment, the file's keys and the reference page are all made from here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from gpushare_plugin.config import parsing
+from gpushare_plugin.core.dialect import Dialect, check_resource_name, find_dialect
+from gpushare_plugin.core.health import XidRule
+from gpushare_plugin.core.injection import DeviceInjection, VisibleDevices
+from gpushare_plugin.core.isolation import IsolationChoice
+from gpushare_plugin.core.placement import Policy
+from gpushare_plugin.core.sharing import SharingRule
+from gpushare_plugin.core.units import UnitRule, UnitsFrom, parse_unit_mib
+from gpushare_plugin.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Mig(Enum):
+    """What becomes of GPUs in MIG mode."""
+
+    IGNORE = "ignore"
+    """They are left out."""
+    SHARED = "shared"
+    """Each instance is a card."""
+
+
+class LogLevel(Enum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _setting(default: str | None, read: Callable[[str], T], meaning: str) -> T:
+    """Return a dataclass field whose default is the text `default`, read as any other text."""
+    value = None if default is None else read(default)
+    metadata = {"read": read, "meaning": meaning, "default": default}
+    return field(default=value, metadata=metadata)  # type: ignore[return-value]
+
+
+def _unit(text: str) -> int:
+    return parse_unit_mib(text)
+
+
+def _dialect_name(text: str) -> str:
+    return find_dialect(text).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """Everything that the node daemon can be told."""
+
+    dialect: str = _setting(
+        "aliyun", _dialect_name, "the table of names: resource, environment, socket"
+    )
+    resource_name: str | None = _setting(
+        None, check_resource_name, "the extended resource, in place of the dialect's"
+    )
+    memory_unit: int = _setting(
+        "GiB", _unit, "what one unit is: GiB, MiB, or a whole number of them such as 256MiB"
+    )
+    units_from: UnitsFrom = _setting(
+        "total",
+        parsing.one_of(UnitsFrom),
+        "the memory that is divided into units: total, or usable (less what the driver reserves)",
+    )
+    reserve_mib: int = _setting(
+        "0", parsing.whole(least=0, most=10_000_000), "MiB taken off each card on top of that"
+    )
+    uniform_cards: bool = _setting(
+        "off", parsing.switch, "advertise the smallest card's units for every card"
+    )
+    policy: Policy = _setting(
+        "binpack",
+        parsing.one_of(Policy),
+        "the card for a container: binpack (best fit) or spread (most free)",
+    )
+    numa_topology: bool = _setting(
+        "off",
+        parsing.switch,
+        "name NUMA nodes in the device list; a topology manager may then split a container"
+        " over two cards, and such a container is refused",
+    )
+    device_injection: DeviceInjection = _setting(
+        "envvar",
+        parsing.one_of(DeviceInjection),
+        "how a card gets into a container: envvar, cdi or device-nodes",
+    )
+    visible_devices: VisibleDevices = _setting(
+        "uuid", parsing.one_of(VisibleDevices), "NVIDIA_VISIBLE_DEVICES names uuid or index"
+    )
+    isolation: IsolationChoice = _setting(
+        "auto",
+        parsing.one_of(IsolationChoice),
+        "what keeps a container inside its share: auto (the best that works), driver or none",
+    )
+    cgpu_disable: bool = _setting(
+        "off", parsing.switch, "tell cGPU's runtime to leave our containers alone"
+    )
+    mig: Mig = _setting(
+        "ignore",
+        parsing.one_of(Mig),
+        "GPUs in MIG mode: ignore (left out) or shared (each instance is a card)",
+    )
+    health: bool = _setting("on", parsing.switch, "watch the cards' health")
+    ignore_xids: frozenset[int] = _setting(
+        "", parsing.xids, "XIDs that are counted only, on top of the applications' faults"
+    )
+    only_xids: frozenset[int] | None = _setting(
+        None, parsing.xids_or_none, "if given, the only XIDs that are acted on; none for none"
+    )
+    probe_seconds: float = _setting(
+        "30",
+        parsing.number(least=0.05, most=3600),
+        "time between two probes of the cards; three good ones in a row heal",
+    )
+    plugin_dir: Path = _setting(
+        "/var/lib/kubelet/device-plugins",
+        parsing.absolute_path,
+        "the kubelet's device plugin folder",
+    )
+    pod_resources_socket: Path = _setting(
+        "/var/lib/kubelet/pod-resources/kubelet.sock",
+        parsing.absolute_path,
+        "the kubelet's PodResources socket",
+    )
+    tick_seconds: float = _setting(
+        "1",
+        parsing.number(least=0.05, most=60),
+        "how often the sockets are compared with what they were, events or not",
+    )
+    register_timeout_seconds: float = _setting(
+        "15",
+        parsing.number(least=0.1, most=300),
+        "limit of one registration; the kubelet itself dials us for up to 10 s inside it",
+    )
+    allocate_deadline_seconds: float = _setting(
+        "5",
+        parsing.number(least=0.1, most=300),
+        "limit of one Allocate; the kubelet sets none and admits no pod meanwhile",
+    )
+    status_address: tuple[str, int] | None = _setting(
+        ":9435", parsing.listen_address, "where /metrics, /healthz and /readyz are; off for none"
+    )
+    cdi_dirs: tuple[Path, ...] = _setting(
+        "/etc/cdi,/var/run/cdi", parsing.absolute_paths, "where the host's CDI specs are"
+    )
+    nvml_library: Path | None = _setting(
+        None, parsing.absolute_path, "libnvidia-ml.so.1, where the loader would not find it"
+    )
+    simulate: str | None = _setting(
+        None, str, "simulated GPUs in place of the node's: a shipped profile's name or a path"
+    )
+    simulate_events: Path | None = _setting(
+        None, parsing.absolute_path, "the file from which simulated GPUs read their faults"
+    )
+    log_level: LogLevel = _setting(
+        "info", parsing.one_of(LogLevel), "debug, info, warning or error"
+    )
+
+    def check(self) -> None:
+        """Make sure that the settings go together.
+
+        Raises:
+            ConfigError: two of them contradict each other.
+        """
+        if self.mig is Mig.SHARED:
+            if self.visible_devices is VisibleDevices.INDEX:
+                raise ConfigError(
+                    "--mig shared: a MIG instance has no index of its own; expected"
+                    " --visible-devices uuid"
+                )
+            if self.device_injection is DeviceInjection.DEVICE_NODES:
+                raise ConfigError(
+                    "--mig shared: a MIG instance has no device node of its own; expected"
+                    " --device-injection envvar or cdi"
+                )
+        if self.simulate is not None and self.nvml_library is not None:
+            raise ConfigError(
+                "--simulate brings its own NVML; expected no --nvml-library beside it"
+            )
+
+    @property
+    def names(self) -> Dialect:
+        """The dialect, with the resource renamed if asked for."""
+        return find_dialect(self.dialect, resource_name=self.resource_name)
+
+    @property
+    def sharing(self) -> SharingRule:
+        """How GPUs become cards."""
+        units = UnitRule(
+            unit_mib=self.memory_unit, units_from=self.units_from, reserve_mib=self.reserve_mib
+        )
+        return SharingRule(
+            units=units,
+            uniform=self.uniform_cards,
+            with_numa=self.numa_topology,
+            needs_minor=self.device_injection is DeviceInjection.DEVICE_NODES,
+        )
+
+    @property
+    def xid_rule(self) -> XidRule:
+        """The table of XIDs with the operator's changes."""
+        return XidRule(ignored=self.ignore_xids, only=self.only_xids)

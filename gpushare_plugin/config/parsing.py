@@ -1,0 +1,106 @@
+"""One text to one value, each with its own clear refusal.
+
+Rule: a text that does not parse is an error that says what was expected; it is
+never a default. The name of the setting is put before the text by the caller.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from gpushare_plugin.errors import ConfigError
+
+E = TypeVar("E", bound=Enum)
+
+HIGHEST_PORT = 65_535
+
+_TRUE = frozenset({"true", "on", "yes", "1"})
+_FALSE = frozenset({"false", "off", "no", "0"})
+
+
+def switch(text: str) -> bool:
+    """Return an on or off."""
+    word = text.strip().lower()
+    if word in _TRUE:
+        return True
+    if word in _FALSE:
+        return False
+    raise ConfigError(f"found {text!r}, expected on or off")
+
+
+def one_of(kind: type[E]) -> Callable[[str], E]:
+    """Return a parser of one of the enum's values."""
+
+    def parse(text: str) -> E:
+        try:
+            return kind(text)
+        except ValueError:
+            words = ", ".join(str(each.value) for each in kind)
+            raise ConfigError(f"found {text!r}, expected one of {words}") from None
+
+    return parse
+
+
+def number(*, least: float, most: float) -> Callable[[str], float]:
+    """Return a parser of a number within bounds."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not least <= value <= most:
+            raise ConfigError(f"found {text!r}, expected a number from {least:g} to {most:g}")
+        return value
+
+    return parse
+
+
+def whole(*, least: int, most: int) -> Callable[[str], int]:
+    """Return a parser of a whole number within bounds."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not least <= int(text) <= most:
+            raise ConfigError(f"found {text!r}, expected a whole number from {least} to {most}")
+        return int(text)
+
+    return parse
+
+
+def xids(text: str) -> frozenset[int]:
+    """Return a comma list of XID numbers; empty for none."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    wrong = [word for word in words if not re.fullmatch(r"[0-9]{1,10}", word)]
+    if wrong:
+        raise ConfigError(f"found {wrong[0]!r}, expected XID numbers with commas, such as 13,31")
+    return frozenset(int(word) for word in words)
+
+
+def xids_or_none(text: str) -> frozenset[int]:
+    """Return a comma list of XID numbers; `none` for an empty list."""
+    return frozenset() if text.strip() == "none" else xids(text)
+
+
+def absolute_path(text: str) -> Path:
+    """Return a path that does not depend on where the daemon was started."""
+    path = Path(text)
+    if not path.is_absolute():
+        raise ConfigError(f"found {text!r}, expected an absolute path")
+    return path
+
+
+def absolute_paths(text: str) -> tuple[Path, ...]:
+    """Return a comma list of absolute paths."""
+    return tuple(absolute_path(word.strip()) for word in text.split(",") if word.strip())
+
+
+def listen_address(text: str) -> tuple[str, int] | None:
+    """Return host and port of `[host]:port`; an empty host is every address; None for off."""
+    if text == "off":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > HIGHEST_PORT:
+        raise ConfigError(f"found {text!r}, expected host:port, :port or off")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,139 @@
+"""Which pod does the kubelet's present call belong to?
+
+The kubelet lists a pod before it admits it, and admits one at a time (measured on
+1.36). So while a call of ours runs, the pod it is for is listed, some container of
+it holds none of our devices yet, and every other listed pod has been decided on.
+
+Rule 1: known, none and unclear are three answers; nothing is guessed.
+Rule 2: pods are told apart by namespace and name: PodResources knows no UID. A pod
+that held devices and holds none any more is another one of the same name.
+Rule 3: what pods *want* is not known here, so a pod that never asks for a device
+looks like one that waits, until it was listed during another pod's call or for
+longer than an admission takes.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+SETTLED_SECONDS = 2.0
+"""A pod listed for longer than this has been admitted or refused (an admission takes ms)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PodName:
+    """A pod as PodResources names it."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerDevices:
+    """The devices of our resource that one container holds."""
+
+    name: str
+    device_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedPod:
+    """One pod as PodResources lists it, with the devices of our resource alone."""
+
+    pod: PodName
+    containers: tuple[ContainerDevices, ...]
+
+    @property
+    def holds_devices(self) -> bool:
+        """Whether some container holds a device of ours."""
+        return any(each.device_ids for each in self.containers)
+
+    @property
+    def lacks_devices(self) -> bool:
+        """Whether some container holds none; init containers are not listed at all."""
+        return not self.containers or any(not each.device_ids for each in self.containers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """The call is this pod's."""
+
+    pod: PodName
+
+
+@dataclass(frozen=True, slots=True)
+class NoPod:
+    """No listed pod can be the one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclear:
+    """Several pods can be the one."""
+
+    pods: tuple[PodName, ...]
+
+
+Caller = Known | NoPod | Unclear
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admissions:
+    """What earlier listings told; made new, never changed."""
+
+    first_listed_seconds: Mapping[PodName, float] = field(default_factory=dict)
+    decided: frozenset[PodName] = frozenset()
+    holding: frozenset[PodName] = frozenset()
+    last: PodName | None = None
+    last_call_seconds: float = 0.0
+
+
+def listed(before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float) -> Admissions:
+    """Return what is known after a listing outside any call."""
+    pods = tuple(pods)
+    reborn = {pod.pod for pod in pods if pod.pod in before.holding and not pod.holds_devices}
+    names = {pod.pod for pod in pods}
+    first = {
+        name: at_seconds if name in reborn else before.first_listed_seconds.get(name, at_seconds)
+        for name in names
+    }
+    return replace(
+        before,
+        first_listed_seconds=first,
+        decided=(before.decided & names) - reborn,
+        holding=frozenset(pod.pod for pod in pods if pod.holds_devices),
+        last=before.last if before.last in names else None,
+    )
+
+
+def called(
+    before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float
+) -> tuple[Admissions, Caller]:
+    """Return what is known after a listing during a call, and whose call it is."""
+    pods = tuple(pods)
+    now = listed(before, pods, at_seconds=at_seconds)
+    lacking = {pod.pod for pod in pods if pod.lacks_devices}
+    settled = {
+        name
+        for name, first_seconds in now.first_listed_seconds.items()
+        if at_seconds - first_seconds > SETTLED_SECONDS
+    }
+    candidates = lacking - now.decided - settled
+    fresh = at_seconds - now.last_call_seconds <= SETTLED_SECONDS
+    if not candidates and now.last in lacking and fresh:
+        # A further container of the pod whose call was answered just before.
+        candidates = {now.last}
+    match sorted(candidates):
+        case []:
+            return now, NoPod()
+        case [pod]:
+            others = frozenset(now.first_listed_seconds) - {pod}
+            known = replace(
+                now, decided=now.decided | others, last=pod, last_call_seconds=at_seconds
+            )
+            return known, Known(pod=pod)
+        case several:
+            # All but one of them are decided on; which one is not known yet.
+            others = frozenset(now.first_listed_seconds) - set(several)
+            return replace(now, decided=now.decided | others), Unclear(pods=tuple(several))

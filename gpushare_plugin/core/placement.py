@@ -1,0 +1,109 @@
+"""Choose the card that a container goes to, out of what the kubelet offers.
+
+Rule 1: a container goes whole to one card; a policy only ranks cards that can
+hold it, it never decides whether one can.
+Rule 2: ties go to the lowest card index, so equal inputs give the same card.
+Rule 3: an answer is always given. Where no card can hold the request, it is the
+one that will be refused most clearly: the fullest offer first, then the rest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from gpushare_plugin.core.devices import Card, CardTable, parse_device_id
+from gpushare_plugin.errors import DeviceIdError
+
+
+class Policy(Enum):
+    """How containers are laid out over the cards of a node."""
+
+    BINPACK = "binpack"
+    """Best fit: the card that the container leaves with the fewest free units."""
+    SPREAD = "spread"
+    """The card with the most free units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardOffer:
+    """The free units of one card that the kubelet offers to a container."""
+
+    card: Card
+    free_ids: tuple[str, ...]
+
+    @property
+    def free_units(self) -> int:
+        """How many units the card has left."""
+        return len(self.free_ids)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the kubelet asks of GetPreferredAllocation for one container."""
+
+    available_ids: Sequence[str]
+    must_include_ids: Sequence[str]
+    """Held over from the pod's init containers; `size` counts them."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """The devices that a container had best be given; `card` is None where no card can hold it."""
+
+    device_ids: tuple[str, ...]
+    card: Card | None
+
+
+Rank = Callable[[CardOffer], int]
+
+RANKS: Mapping[Policy, Rank] = {
+    Policy.BINPACK: lambda offer: offer.free_units,
+    Policy.SPREAD: lambda offer: -offer.free_units,
+}
+
+
+def choose(offers: Sequence[CardOffer], *, units: int, policy: Policy) -> CardOffer | None:
+    """Return the offer that the policy likes best among those that can hold `units`."""
+    rank = RANKS[policy]
+    fitting = [offer for offer in offers if offer.free_units >= units]
+    return min(fitting, key=lambda offer: (rank(offer), offer.card.index), default=None)
+
+
+def propose(request: Request, table: CardTable, policy: Policy) -> Proposal:
+    """Return the devices for one container; IDs that are not ours are passed over."""
+    offers = _offers([*request.must_include_ids, *request.available_ids], table)
+    held = _offers(request.must_include_ids, table)
+    # Devices held over from init containers tie the container to their card.
+    held_cards = {offer.card for offer in held}
+    candidates = [offer for offer in offers if not held_cards or {offer.card} == held_cards]
+    chosen = choose(candidates, units=request.size, policy=policy)
+    if chosen is None:
+        by_size = sorted(offers, key=lambda offer: (-offer.free_units, offer.card.index))
+        rest = [device_id for offer in by_size for device_id in offer.free_ids]
+        return Proposal(device_ids=_first(request, rest), card=None)
+    return Proposal(device_ids=_first(request, chosen.free_ids), card=chosen.card)
+
+
+def _first(request: Request, device_ids: Sequence[str]) -> tuple[str, ...]:
+    """Return `size` IDs, those that must be included before all others."""
+    ordered = dict.fromkeys([*request.must_include_ids, *device_ids])
+    return tuple(ordered)[: max(0, request.size)]
+
+
+def _offers(device_ids: Sequence[str], table: CardTable) -> list[CardOffer]:
+    found: dict[Card, set[str]] = {}
+    for device_id in device_ids:
+        try:
+            found.setdefault(table.of_device(device_id), set()).add(device_id)
+        except DeviceIdError:
+            continue
+    return [
+        CardOffer(card=card, free_ids=tuple(sorted(found[card], key=_ordinal)))
+        for card in table.cards
+        if card in found
+    ]
+
+
+def _ordinal(device_id: str) -> int:
+    return parse_device_id(device_id).ordinal

@@ -1,0 +1,176 @@
+"""Every metric's name, help and labels: the one importer of prometheus_client.
+
+Rule 1: what is a state is computed at scrape time from the state itself, so it
+cannot go stale; what is an event is counted where it happens.
+Rule 2: the registry is passed in; there is no global one.
+Rule 3: a value that is not known is left out, never put as a number.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+disable_created_metrics()  # a series more for each counter, of which nobody asks
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardState:
+    """One card, as the metrics show it."""
+
+    index: int
+    uuid: str
+    model: str
+    units: int
+    allocated_units: int | None
+    """None while it is not known who holds what."""
+    healthy: bool
+    watched: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerShare:
+    """The units of one card that one container holds."""
+
+    namespace: str
+    pod: str
+    container: str
+    uuid: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """All that the gauges show, at one moment."""
+
+    resource: str
+    isolation: str
+    enforced: bool
+    nvml_up: bool
+    registered: bool
+    list_streams: int
+    gpus_left_out: int
+    cards: tuple[CardState, ...] = ()
+    containers: tuple[ContainerShare, ...] = ()
+    build: Mapping[str, str] = field(default_factory=dict)
+
+
+class NodeMetrics:
+    """The node daemon's counters and histograms."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.registrations = self._counter("registrations", "Registrations that went through.")
+        self.registration_failures = self._counter(
+            "registration_failures", "Registrations that failed, by cause.", "cause"
+        )
+        self.lives_ended = self._counter(
+            "plugin_lives_ended", "Ends of a registered life of the plugin, by reason.", "reason"
+        )
+        self.health_changes = self._counter(
+            "health_changes",
+            "Changes of a card's health, by the state it came to.",
+            "uuid",
+            "state",
+        )
+        self.xids = self._counter("xids", "XIDs that the driver told.", "uuid", "xid")
+        self.event_set_failures = self._counter(
+            "event_set_failures", "Times that the driver's events were lost and asked for anew."
+        )
+        self.allocate_refusals = self._counter(
+            "allocate_refusals", "Containers that Allocate refused, by cause.", "cause"
+        )
+        self.pod_lookups = self._counter(
+            "pod_lookups",
+            "How often the pod of a call was known, none, unclear, or failed.",
+            "answer",
+        )
+        self.allocate_seconds = self._histogram("allocate_seconds", "Time of an Allocate call.")
+        self.preferred_seconds = self._histogram(
+            "preferred_allocation_seconds", "Time of a GetPreferredAllocation call."
+        )
+
+    def show(self, state: Callable[[], NodeState]) -> None:
+        """Compute the gauges from this state at each scrape."""
+        self.registry.register(_NodeGauges(state))
+
+    def exposition(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        return generate_latest(self.registry)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"gpushare_{name}", meaning, labels, registry=self.registry)
+
+    def _histogram(self, name: str, meaning: str) -> Histogram:
+        return Histogram(f"gpushare_{name}", meaning, registry=self.registry, buckets=_SECONDS)
+
+
+class _NodeGauges(Collector):
+    def __init__(self, state: Callable[[], NodeState]) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        state = self._state()
+        yield _info("build_info", "Version of the daemon.", state.build)
+        yield _info(
+            "isolation_info",
+            "What keeps containers inside their share; enforced=false is advice only.",
+            {"isolation": state.isolation, "enforced": str(state.enforced).lower()},
+        )
+        yield _one("nvml_up", "1 while NVML answers.", state.nvml_up)
+        yield _one("registered", "1 while registered with an open stream.", state.registered)
+        yield _one("list_streams", "ListAndWatch streams that are open.", state.list_streams)
+        yield _one("gpus_left_out", "GPUs that cannot be shared.", state.gpus_left_out)
+        yield from _cards(state)
+        yield _containers(state)
+
+
+def _cards(state: NodeState) -> Iterator[GaugeMetricFamily]:
+    labels = ("uuid", "index", "model")
+    units = _family("card_units", "Memory units of a card.", *labels)
+    allocated = _family("card_allocated_units", "Units that containers hold.", *labels)
+    healthy = _family("card_healthy", "1 if the card is healthy.", *labels)
+    watched = _family("card_watched", "1 if the card tells its events.", *labels)
+    for card in state.cards:
+        key = (card.uuid, str(card.index), card.model)
+        units.add_metric(key, card.units)
+        if card.allocated_units is not None:
+            allocated.add_metric(key, card.allocated_units)
+        healthy.add_metric(key, card.healthy)
+        watched.add_metric(key, card.watched)
+    yield from (units, allocated, healthy, watched)
+
+
+def _containers(state: NodeState) -> GaugeMetricFamily:
+    family = _family(
+        "container_units",
+        "Units of a card that a container holds.",
+        "namespace",
+        "pod",
+        "container",
+        "uuid",
+    )
+    for share in state.containers:
+        family.add_metric((share.namespace, share.pod, share.container, share.uuid), share.units)
+    return family
+
+
+def _family(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"gpushare_{name}", meaning, labels=labels)
+
+
+def _one(name: str, meaning: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"gpushare_{name}", meaning, value=value)
+
+
+def _info(name: str, meaning: str, labels: Mapping[str, str]) -> GaugeMetricFamily:
+    family = _family(name, meaning, *labels)
+    family.add_metric(tuple(labels.values()), 1)
+    return family

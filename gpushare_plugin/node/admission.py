@@ -1,0 +1,141 @@
+"""Which pod is the kubelet admitting, and which pod holds what: PodResources, asked sparingly.
+
+Rule 1: a call of the kubelet waits for this for at most a budget; without an answer
+the call goes on, the pod's name being unknown.
+Rule 2: all questions go under one limiter, well below the kubelet's own (100 a
+second, 10 at once, which it shares among everybody who asks).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from gpushare_plugin.core.association import (
+    Admissions,
+    Caller,
+    Known,
+    ListedPod,
+    NoPod,
+    Unclear,
+    called,
+    listed,
+)
+from gpushare_plugin.errors import PodResourcesError
+from gpushare_plugin.logs import event_logger
+from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.ports import PodResources
+
+log = event_logger(__name__)
+
+CALL_BUDGET_SECONDS = 0.1
+RETRY_SECONDS = 0.01
+QUIET_SECONDS = 0.2
+BETWEEN_LISTS_SECONDS = 0.5
+SLOW_TICK_SECONDS = 10.0
+LISTS_A_SECOND = 50.0
+LISTS_AT_ONCE = 5.0
+
+_ANSWERS: Mapping[type[Caller], str] = {Known: "known", NoPod: "none", Unclear: "unclear"}
+
+
+class Limiter:
+    """A bucket of tokens that fills with time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._tokens = LISTS_AT_ONCE
+        self._filled_seconds = clock()
+
+    def take(self) -> bool:
+        """Take a token if there is one."""
+        now = self._clock()
+        self._tokens = min(
+            LISTS_AT_ONCE, self._tokens + (now - self._filled_seconds) * LISTS_A_SECOND
+        )
+        self._filled_seconds = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+class Admission:
+    """Knows the pod of a call, and keeps the last account of who holds what."""
+
+    def __init__(
+        self,
+        pod_resources: PodResources,
+        resource_name: str,
+        metrics: NodeMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._pod_resources = pod_resources
+        self._resource_name = resource_name
+        self._metrics = metrics
+        self._clock = clock
+        self._limiter = Limiter(clock)
+        self._admissions = Admissions()
+        self._wanted = asyncio.Event()
+        self._failing = False
+        self.pods: tuple[ListedPod, ...] | None = None
+        """The pods as last listed; None while that is not known."""
+
+    async def pod_of_call(self) -> Caller:
+        """Return the pod that the present call of the kubelet is for; never raises."""
+        try:
+            async with asyncio.timeout(CALL_BUDGET_SECONDS):
+                pods = await self._list_with_retry()
+        except (TimeoutError, PodResourcesError) as error:
+            self._metrics.pod_lookups.labels("failed").inc()
+            log.debug("pod_lookup_failed", error=error)
+            return NoPod()
+        self._admissions, caller = called(self._admissions, pods, at_seconds=self._clock())
+        self._metrics.pod_lookups.labels(_ANSWERS[type(caller)]).inc()
+        return caller
+
+    def allocation_happened(self) -> None:
+        """Say that the account has changed: it is asked for once things are quiet."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Keep the account: after each quiet, and on a slow tick; until cancelled."""
+        while True:
+            await self._refresh()
+            try:
+                async with asyncio.timeout(SLOW_TICK_SECONDS):
+                    await self._wanted.wait()
+                    await self._quiet()
+            except TimeoutError:
+                pass
+            await asyncio.sleep(BETWEEN_LISTS_SECONDS - QUIET_SECONDS)
+
+    async def _quiet(self) -> None:
+        while self._wanted.is_set():
+            self._wanted.clear()
+            await asyncio.sleep(QUIET_SECONDS)
+
+    async def _refresh(self) -> None:
+        try:
+            pods = await self._list()
+        except PodResourcesError as error:
+            self.pods = None
+            if not self._failing:
+                log.warning("pod_resources_unavailable", error=error)
+            self._failing = True
+            return
+        if self._failing:
+            log.info("pod_resources_available")
+        self._failing = False
+        self.pods = tuple(pods)
+        self._admissions = listed(self._admissions, pods, at_seconds=self._clock())
+
+    async def _list_with_retry(self) -> Sequence[ListedPod]:
+        try:
+            return await self._list()
+        except PodResourcesError:
+            await asyncio.sleep(RETRY_SECONDS)
+            return await self._list()
+
+    async def _list(self) -> Sequence[ListedPod]:
+        if not self._limiter.take():
+            raise PodResourcesError("asked too often; the kubelet's limit is left to others")
+        return await self._pod_resources.list_pods(self._resource_name, timeout_seconds=1.0)

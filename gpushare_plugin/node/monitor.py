@@ -1,0 +1,182 @@
+"""The GPUs over time: wait for the driver, look, probe, and hear its events.
+
+Rule 1: a driver that is not there is waited for, and said so once; nothing is
+advertised meanwhile.
+Rule 2: at start the cards are probed, never assumed to be well.
+Rule 3: every blocking call runs in a thread that nobody has to wait for, so an NVML
+that hangs stops neither the kubelet's calls nor our end.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpushare_plugin.core.health import GOOD_PROBES_TO_RECOVER, XidRule
+from gpushare_plugin.errors import NvmlError, NvmlUnavailable
+from gpushare_plugin.logs import event_logger
+from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.card_watch import CardWatch
+from gpushare_plugin.node.event_pump import EventPump, Unwatched
+from gpushare_plugin.node.inventory import Inventory
+from gpushare_plugin.node.retrying import BackOff
+from gpushare_plugin.node.worker import WorkerThread
+from gpushare_plugin.ports import GpuSource, Probe, Reading
+
+T = TypeVar("T")
+
+log = event_logger(__name__)
+
+SILENCE_SECONDS = 20.0
+"""NVML is taken for hung if a call has not come back for this long."""
+CLOSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorRule:
+    """What is watched, and how often."""
+
+    xids: XidRule
+    health: bool
+    probe_seconds: float
+
+    @property
+    def recovery_seconds(self) -> float:
+        """The time that a row of good probes must span: 60 s at the default of 30.
+
+        A little less than the probes are apart, since a clock and a sleep differ.
+        """
+        return (GOOD_PROBES_TO_RECOVER - 1) * self.probe_seconds * 0.99
+
+
+class GpuMonitor:
+    """Keeps the inventory true to what NVML says."""
+
+    def __init__(
+        self,
+        gpus: GpuSource,
+        inventory: Inventory,
+        metrics: NodeMetrics,
+        rule: MonitorRule,
+        clock: Callable[[], float],
+    ) -> None:
+        self._gpus = gpus
+        self._inventory = inventory
+        self._metrics = metrics
+        self._rule = rule
+        self._clock = clock
+        self._watch = CardWatch(
+            inventory, metrics, rule.xids, recovery_seconds=rule.recovery_seconds, clock=clock
+        )
+        self._worker = WorkerThread("nvml")
+        self._pump: EventPump | None = None
+        self._asked_seconds: float | None = None
+        self._problem: str | None = "NVML was not asked yet"
+        self.first_reading: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
+        """Done once there are cards to share."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the cards may not be as the inventory says; None if they are."""
+        if self._asked_seconds is not None:
+            silent_seconds = self._clock() - self._asked_seconds
+            if silent_seconds > SILENCE_SECONDS:
+                return f"NVML has not answered for {silent_seconds:.0f} s"
+        if self._problem is None and self._pump is not None:
+            return self._pump.problem
+        return self._problem
+
+    async def run(self) -> None:
+        """Wait for the driver and watch the cards, again and again, until cancelled.
+
+        Raises:
+            UnitError: the memory unit cannot work on the cards that are there.
+        """
+        back_off = BackOff()
+        while True:
+            try:
+                await self._call(self._gpus.open)
+                try:
+                    await self._first_look()
+                    back_off.reset()
+                    await self._keep_looking()
+                finally:
+                    await self._close()
+            except* NvmlError as group:
+                self._trouble(str(group.exceptions[0]))
+            await asyncio.sleep(back_off.next_seconds())
+
+    async def _first_look(self) -> None:
+        reading = await self._call(self._gpus.read)
+        self._inventory.take_reading(reading)
+        if not self._inventory.cards:
+            left_out = "; ".join(f"{each.name}: {each.reason}" for each in self._inventory.left_out)
+            raise NvmlError(f"no GPU of this node can be shared: {left_out or 'there is none'}")
+        if self._rule.health:
+            await self._watch.probe(self._ask)
+        self._problem = None
+        log.info(
+            "nvml_answers",
+            driver=reading.driver_version,
+            cuda=reading.cuda_version,
+            cards=len(self._inventory.cards),
+        )
+        if not self.first_reading.done():
+            self.first_reading.set_result(reading)
+
+    async def _keep_looking(self) -> None:
+        if not self._rule.health:
+            await self._look_again()
+            return
+        pump = EventPump(self._gpus, self._metrics, self._clock)
+        self._pump = pump
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._hear(pump), name="hear the driver's events")
+            tasks.create_task(self._look_again(), name="look at the cards again")
+
+    async def _look_again(self) -> None:
+        gpu_uuids: set[str] | None = None
+        while True:
+            await asyncio.sleep(self._rule.probe_seconds)
+            try:
+                reading = await self._call(self._gpus.read)
+            except NvmlUnavailable as error:
+                self._watch.all_unreachable(str(error))
+                raise
+            self._inventory.take_reading(reading)
+            if self._rule.health:
+                await self._watch.probe(self._ask)
+            now = {gpu.uuid for gpu in reading.gpus}
+            if gpu_uuids is not None and now != gpu_uuids and self._pump is not None:
+                # An event set hears only the GPUs that were registered with it.
+                self._pump.renew()
+            gpu_uuids = now
+
+    async def _hear(self, pump: EventPump) -> None:
+        async for heard in pump.heard():
+            if isinstance(heard, Unwatched):
+                self._watch.set_unwatched(heard.uuids)
+            else:
+                await self._watch.react(heard, self._ask)
+
+    async def _ask(self, uuid: str) -> Probe:
+        return await self._call(self._gpus.probe, uuid)
+
+    async def _close(self) -> None:
+        self._pump = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._call(self._gpus.close)
+
+    async def _call(self, function: Callable[..., T], *arguments: object) -> T:
+        self._asked_seconds = self._clock()
+        try:
+            return await self._worker.call(function, *arguments)
+        finally:
+            self._asked_seconds = None
+
+    def _trouble(self, problem: str) -> None:
+        if problem != self._problem:
+            log.error("nvml_unavailable", error=problem, doing="trying again")
+        self._problem = problem

@@ -1,0 +1,256 @@
+"""The device plugin's gRPC service: protobuf to core values and back, nothing more.
+
+Rule 1: every stream of ListAndWatch begins with the full list and ends with its
+client; many may be open at once, and none waits for another.
+Rule 2: GetPreferredAllocation never answers an error: that would fail the pod.
+Rule 3: Allocate is bounded in time: the kubelet sets no limit and admits no other
+pod meanwhile.
+
+(An inbound adapter in all but folder: the import contracts allow it protobuf.)
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+
+from gpushare_plugin.core.devices import Card
+from gpushare_plugin.core.health import State
+from gpushare_plugin.core.injection import Injection
+from gpushare_plugin.core.placement import Request
+from gpushare_plugin.errors import AllocationRefused, Refusal
+from gpushare_plugin.logs import event_logger
+from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.admission import Admission
+from gpushare_plugin.node.allocator import Allocator
+from gpushare_plugin.node.inventory import Inventory, Snapshot
+from gpushare_plugin.proto import deviceplugin_v1beta1_pb2 as pb
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+log = event_logger(__name__)
+
+SERVICE = "v1beta1.DevicePlugin"
+
+STATUS_OF_REFUSAL = {
+    Refusal.SEVERAL_CARDS: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Refusal.UNKNOWN_DEVICE: grpc.StatusCode.INVALID_ARGUMENT,
+    Refusal.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
+    Refusal.UNHEALTHY_CARD: grpc.StatusCode.UNAVAILABLE,
+    Refusal.DEADLINE: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+
+class Streams:
+    """How many ListAndWatch streams are open, and when that changes."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.opened = asyncio.Event()
+        """Set once a first stream was opened."""
+        self.all_ended = asyncio.Event()
+        """Set when the last open stream has ended."""
+
+    def begin(self) -> None:
+        """Count a stream in."""
+        self.open += 1
+        self.opened.set()
+        self.all_ended.clear()
+
+    def end(self) -> None:
+        """Count a stream out."""
+        self.open -= 1
+        if self.open == 0:
+            self.all_ended.set()
+
+
+class DeviceLists:
+    """ListAndWatch messages, put together from one cached chunk for each card and state.
+
+    Repeated fields of one message may stand in any number of pieces on the wire, so
+    the pieces of all cards laid end to end are the message of all devices.
+    """
+
+    def __init__(self, *, with_numa: bool) -> None:
+        self._with_numa = with_numa
+        self._chunks: dict[tuple[str, int, State], bytes] = {}
+
+    def message(self, snapshot: Snapshot) -> bytes:
+        """Return the full list, serialized."""
+        return b"".join(self._chunk(card, state) for card, state in snapshot.cards)
+
+    def _chunk(self, card: Card, state: State) -> bytes:
+        key = (card.tag, card.units, state)
+        if key not in self._chunks:
+            topology = None
+            if self._with_numa and card.gpu.numa_node is not None:
+                topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=card.gpu.numa_node)])
+            devices = [
+                pb.Device(ID=device_id, health=state.value, topology=topology)
+                for device_id in card.device_ids()
+            ]
+            self._chunks[key] = pb.ListAndWatchResponse(devices=devices).SerializeToString()
+        return self._chunks[key]
+
+
+class DevicePluginService:
+    """What the kubelet calls."""
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        allocator: Allocator,
+        admission: Admission,
+        metrics: NodeMetrics,
+        *,
+        lists: DeviceLists,
+        allocate_deadline_seconds: float,
+    ) -> None:
+        self._inventory = inventory
+        self._allocator = allocator
+        self._admission = admission
+        self._metrics = metrics
+        self._lists = lists
+        self._deadline_seconds = allocate_deadline_seconds
+        self._allocating = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.streams = Streams()
+
+    def new_life(self) -> None:
+        """Forget the streams of the life before."""
+        self.streams = Streams()
+
+    async def answered(self, *, timeout_seconds: float) -> None:
+        """Return once no Allocate is under way, or after the time-out."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._idle.wait()
+
+    async def options(self, _: pb.Empty, __: "Context") -> pb.DevicePluginOptions:
+        """Answer GetDevicePluginOptions."""
+        return pb.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    async def list_and_watch(self, _: pb.Empty, __: "Context") -> AsyncIterator[bytes]:
+        """Answer ListAndWatch: the full list now, and again at each change, until cancelled."""
+        streams = self.streams
+        streams.begin()
+        log.info("stream_opened", streams=streams.open)
+        try:
+            snapshot = self._inventory.snapshot()
+            while True:
+                message = self._lists.message(snapshot)
+                log.debug("list_sent", revision=snapshot.revision, bytes=len(message))
+                yield message
+                snapshot = await self._inventory.changed_since(snapshot.revision)
+        finally:
+            streams.end()
+            log.info("stream_ended", streams=streams.open)
+
+    async def preferred(
+        self, request: pb.PreferredAllocationRequest, _: "Context"
+    ) -> pb.PreferredAllocationResponse:
+        """Answer GetPreferredAllocation."""
+        began = time.perf_counter()
+        caller = await self._admission.pod_of_call()
+        response = pb.PreferredAllocationResponse()
+        for each in request.container_requests:
+            wanted = Request(
+                available_ids=each.available_deviceIDs,
+                must_include_ids=each.must_include_deviceIDs,
+                size=each.allocation_size,
+            )
+            proposal = self._allocator.propose(wanted, caller)
+            response.container_responses.add(deviceIDs=proposal.device_ids)
+        self._metrics.preferred_seconds.observe(time.perf_counter() - began)
+        return response
+
+    async def allocate(
+        self, request: pb.AllocateRequest, context: "Context"
+    ) -> pb.AllocateResponse:
+        """Answer Allocate."""
+        began = time.perf_counter()
+        self._allocating += 1
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                return await self._allocate(request)
+        except AllocationRefused as refusal:
+            await self._refuse(context, refusal)
+        except TimeoutError:
+            text = f"no answer within {self._deadline_seconds:g} s; the pod must be made anew"
+            await self._refuse(context, AllocationRefused(Refusal.DEADLINE, text))
+        finally:
+            self._allocating -= 1
+            if self._allocating == 0:
+                self._idle.set()
+            self._metrics.allocate_seconds.observe(time.perf_counter() - began)
+        raise AssertionError("abort() returned")
+
+    async def _allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        if not request.container_requests:
+            raise AllocationRefused(Refusal.BAD_REQUEST, "no container in the request")
+        response = pb.AllocateResponse()
+        for each in request.container_requests:
+            injection = self._allocator.allocate(each.devices_ids)
+            response.container_responses.append(_to_wire(injection))
+            # A request may hold any number of containers: others get their turn, and so does
+            # the deadline.
+            await asyncio.sleep(0)
+        self._admission.allocation_happened()
+        return response
+
+    async def _refuse(self, context: "Context", refusal: AllocationRefused) -> None:
+        self._metrics.allocate_refusals.labels(refusal.cause.value).inc()
+        await context.abort(STATUS_OF_REFUSAL[refusal.cause], f"gpushare: {refusal}")
+
+    async def pre_start(
+        self, _: pb.PreStartContainerRequest, __: "Context"
+    ) -> pb.PreStartContainerResponse:
+        """Answer PreStartContainer, which our options do not ask for."""
+        return pb.PreStartContainerResponse()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return the service for a gRPC server."""
+        unary = grpc.unary_unary_rpc_method_handler
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "GetDevicePluginOptions": unary(
+                self.options, pb.Empty.FromString, pb.DevicePluginOptions.SerializeToString
+            ),
+            "ListAndWatch": grpc.unary_stream_rpc_method_handler(
+                self.list_and_watch, pb.Empty.FromString, bytes
+            ),
+            "GetPreferredAllocation": unary(
+                self.preferred,
+                pb.PreferredAllocationRequest.FromString,
+                pb.PreferredAllocationResponse.SerializeToString,
+            ),
+            "Allocate": unary(
+                self.allocate,
+                pb.AllocateRequest.FromString,
+                pb.AllocateResponse.SerializeToString,
+            ),
+            "PreStartContainer": unary(
+                self.pre_start,
+                pb.PreStartContainerRequest.FromString,
+                pb.PreStartContainerResponse.SerializeToString,
+            ),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _to_wire(injection: Injection) -> pb.ContainerAllocateResponse:
+    return pb.ContainerAllocateResponse(
+        envs=injection.envs,
+        devices=[
+            pb.DeviceSpec(container_path=path, host_path=path, permissions="rw")
+            for path in injection.device_nodes
+        ],
+        annotations=injection.annotations,
+        cdi_devices=[pb.CDIDevice(name=name) for name in injection.cdi_devices],
+    )

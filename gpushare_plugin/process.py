@@ -1,0 +1,108 @@
+"""The daemon as a process: signals, a configuration read again, an orderly end.
+
+Rule 1: SIGTERM and SIGINT end it within 2 s; SIGHUP reads the configuration again.
+Rule 2: a new configuration that is wrong, or does not work here, leaves the last good
+one in force.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from enum import Enum
+from typing import Any
+
+from gpushare_plugin.config import NodeConfig, shown
+from gpushare_plugin.errors import ConfigError, GpushareError
+from gpushare_plugin.logs import configure, event_logger
+
+log = event_logger(__name__)
+
+
+class Request(Enum):
+    """What a signal asks for."""
+
+    STOP = "stop"
+    RELOAD = "reload"
+
+
+async def run_until_stopped(
+    load: Callable[[], NodeConfig],
+    run: Callable[[NodeConfig], Coroutine[Any, Any, None]],
+) -> None:
+    """Run under the configuration, anew after each SIGHUP, until SIGTERM or SIGINT.
+
+    Raises:
+        GpushareError: the daemon cannot work, and no earlier configuration did.
+    """
+    requests = _signals()
+    config = load()
+    last_good: NodeConfig | None = None
+    while True:
+        configure(config.log_level.value)
+        log.info("configuration", **shown(config))
+        running = asyncio.create_task(run(config), name="the daemon")
+        try:
+            wanted = await _next_config(requests, running, load)
+        except ConfigError as error:
+            if last_good is None or last_good == config:
+                raise
+            log.error("configuration_does_not_work", error=error, doing="the last good one again")
+            wanted = last_good
+        else:
+            last_good = config
+        if wanted is None:
+            log.info("stopped")
+            return
+        config = wanted
+
+
+async def _next_config(
+    requests: "asyncio.Queue[Request]",
+    running: "asyncio.Task[None]",
+    load: Callable[[], NodeConfig],
+) -> NodeConfig | None:
+    """Return the configuration to run next, or None to stop; the run has ended by then."""
+    try:
+        while True:
+            request = await _request_or_failure(requests, running)
+            if request is Request.STOP:
+                return None
+            try:
+                return load()
+            except ConfigError as error:
+                log.error("configuration_refused", error=error, doing="the present one goes on")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _request_or_failure(
+    requests: "asyncio.Queue[Request]", running: "asyncio.Task[None]"
+) -> Request:
+    waiting = asyncio.create_task(requests.get(), name="wait for a signal")
+    try:
+        await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            _raise_cause(running)
+        return await waiting
+    finally:
+        waiting.cancel()
+
+
+def _raise_cause(running: "asyncio.Task[None]") -> None:
+    """Raise our own error out of the groups that it came up in, or whatever else it was."""
+    error = running.exception()
+    while isinstance(error, BaseExceptionGroup):
+        ours = error.subgroup(GpushareError)
+        error = (ours or error).exceptions[0]
+    if error is not None:
+        raise error
+
+
+def _signals() -> "asyncio.Queue[Request]":
+    requests: asyncio.Queue[Request] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, requests.put_nowait, Request.STOP)
+    loop.add_signal_handler(signal.SIGHUP, requests.put_nowait, Request.RELOAD)
+    return requests
