@@ -93,6 +93,8 @@ gpushare.add_command(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; the exit code is 0, 1 (cannot work) or 2 (bad configuration)."""
     configure("info")
+    # gRPC's C core has a log of its own, of lines that are not ours to explain.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         gpushare.main(args=arguments, standalone_mode=True)
     except ConfigError as error:

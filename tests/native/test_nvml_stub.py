@@ -116,6 +116,28 @@ def test_a_card_may_have_no_minor_number_and_no_numa_node(open_nvml: Open) -> No
         pynvml.nvmlDeviceGetNumaNodeId(card)
 
 
+def test_the_numa_node_is_told_as_a_number_and_as_a_set(open_nvml: Open) -> None:
+    open_nvml("gpu uuid=GPU-a name=A total_mib=1 numa=65\ngpu uuid=GPU-b name=B total_mib=1")
+    near, nowhere = (pynvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 1))
+
+    assert pynvml.nvmlDeviceGetNumaNodeId(near) == 65
+    assert list(pynvml.nvmlDeviceGetMemoryAffinity(near, 2, 0)) == [0, 2]
+    with pytest.raises(pynvml.NVMLError_InsufficientSize):
+        pynvml.nvmlDeviceGetMemoryAffinity(near, 1, 0)
+    with pytest.raises(pynvml.NVMLError_NotSupported):
+        pynvml.nvmlDeviceGetMemoryAffinity(nowhere, 1, 0)
+
+
+def test_processes_never_use_more_than_there_is(open_nvml: Open) -> None:
+    open_nvml(f"{TWO}process gpu=0 pid=7 used_mib=99999")
+
+    memory = pynvml.nvmlDeviceGetMemoryInfo(
+        pynvml.nvmlDeviceGetHandleByIndex(0), version=pynvml.nvmlMemory_v2
+    )
+
+    assert (memory.used, memory.free) == ((15360 - 449) * MIB, 0)
+
+
 def test_a_name_may_be_bytes_that_are_not_utf_8(open_nvml: Open) -> None:
     open_nvml("gpu uuid=GPU-a bytes_name=f84750 total_mib=1")
 

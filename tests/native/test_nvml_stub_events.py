@@ -237,6 +237,20 @@ def test_a_process_that_opens_nvml_later_sees_the_state_and_no_old_xids(
     assert codes(heard) == []
 
 
+def test_a_card_that_was_replaced_is_not_heard_until_it_is_registered(open_nvml: Open) -> None:
+    happen = open_nvml(FOUR)
+    heard = listen(1)
+
+    happen.remove("GPU-b")
+    happen.add(uuid="GPU-b", name="B", total_mib=2000, pci="0000:0E:00.0")
+    happen.xid("GPU-b", 79)
+    assert codes(heard) == []
+
+    pynvml.nvmlDeviceRegisterEvents(pynvml.nvmlDeviceGetHandleByUUID("GPU-b"), XID, heard)
+    happen.xid("GPU-b", 31)
+    assert codes(heard) == [31]
+
+
 def test_a_line_is_read_when_it_is_complete(open_nvml: Open, tmp_path: Path) -> None:
     open_nvml(FOUR)
     heard = listen(0)
@@ -256,7 +270,7 @@ def test_an_events_file_made_anew_is_read_from_its_start(open_nvml: Open, tmp_pa
     happen.xid(0, 13)
     assert codes(heard) == [13]
 
-    (tmp_path / "new").write_text("xid gpu=0 code=31\n")
+    (tmp_path / "new").write_text("xid gpu=0 code=31\n# longer than the old one\n")
     (tmp_path / "new").replace(tmp_path / "events")
 
     assert codes(heard) == [31]

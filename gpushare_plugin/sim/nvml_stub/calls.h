@@ -24,6 +24,7 @@
     X(nvmlDeviceGetMinorNumber) \
     X(nvmlDeviceGetPciInfo_v3) \
     X(nvmlDeviceGetNumaNodeId) \
+    X(nvmlDeviceGetMemoryAffinity) \
     X(nvmlDeviceGetCudaComputeCapability) \
     X(nvmlDeviceGetVirtualizationMode) \
     X(nvmlDeviceGetMemoryInfo) \

@@ -68,6 +68,26 @@ EXPORT nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned *node)
     return leave(answer);
 }
 
+/* The NUMA nodes near the card, a bit each; here that is one node. */
+EXPORT nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned words, unsigned long *nodes,
+                                                unsigned scope)
+{
+    const unsigned bits = 8 * sizeof *nodes;
+    struct target on;
+    nvmlReturn_t answer = enter_with(CALL_nvmlDeviceGetMemoryAffinity, device, nodes, &on);
+    if (answer != NVML_SUCCESS)
+        return leave(answer);
+    if (words == 0 || scope > NVML_AFFINITY_SCOPE_SOCKET)
+        return leave(NVML_ERROR_INVALID_ARGUMENT);
+    if (!on.card->numa_known)
+        return leave(NVML_ERROR_NOT_SUPPORTED);
+    if (on.card->numa >= words * (uint64_t)bits)
+        return leave(NVML_ERROR_INSUFFICIENT_SIZE);
+    memset(nodes, 0, words * sizeof *nodes);
+    nodes[on.card->numa / bits] = 1ul << on.card->numa % bits;
+    return leave(NVML_SUCCESS);
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
     struct target on;
