@@ -90,6 +90,15 @@ gpushare.add_command(
 )
 
 
+@gpushare.command()
+@click.option("--keep", is_flag=True, help="Leave it running to play with, until Ctrl-C.")
+def demo(*, keep: bool) -> None:
+    """Show the main job on simulated GPUs: no cluster, no GPU."""
+    from gpushare_plugin.demo import run_demo  # noqa: PLC0415
+
+    sys.exit(0 if run_demo(keep=keep) else EXIT_CANNOT_WORK)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; the exit code is 0, 1 (cannot work) or 2 (bad configuration)."""
     configure("info")

@@ -27,3 +27,9 @@ def short_path() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="gs"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def golden_rewrite(pytestconfig: pytest.Config) -> bool:
+    """Whether recordings are to be written anew."""
+    return bool(pytestconfig.getoption("--golden-rewrite"))

@@ -1,0 +1,30 @@
+"""The demo: the real node daemon beside a simulated kubelet, each a process of its own.
+
+What belongs here: the story, its checks and its picture. What must not: a part of the
+product that the demo alone needs; everything it shows is what a node would do.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from gpushare_plugin.demo.peers import node_with_kubelet
+from gpushare_plugin.demo.picture import Picture
+from gpushare_plugin.demo.story import Stage, tell
+
+
+def run_demo(*, keep: bool) -> bool:
+    """Play the story and print it; say whether all of it happened as it should."""
+    return asyncio.run(_play(keep=keep))
+
+
+async def _play(*, keep: bool) -> bool:
+    picture = Picture()
+    # A short path: a socket's path has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="gpushare-demo-") as folder:
+        async with node_with_kubelet(Path(folder)) as peers:
+            held = await tell(Stage(peers), picture)
+            if keep:
+                picture.how_to_play(peers)
+                await peers.daemon.ended.wait()
+    return held
