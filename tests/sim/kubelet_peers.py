@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -35,8 +36,6 @@ def short_folder() -> Iterator[Path]:
 
 
 def settings_in(folder: Path, **changes: Any) -> KubeletSettings:
-    for name in ("plugins", "pods"):
-        (folder / name).mkdir(exist_ok=True)
     return KubeletSettings(
         plugin_dir=folder / "plugins",
         pod_resources_socket=folder / "pods" / "kubelet.sock",
@@ -99,7 +98,9 @@ class TinyPlugin:
         )
         self.listed = list(listed)
         self.calls: list[tuple[str, Any]] = []
+        self._called = asyncio.Condition()
         self.open_streams = 0
+        self.streams_over = False
         self.stream_ended = asyncio.Event()
         self.on_allocate: Callable[[list[str], Context], Awaitable[wire.AllocateResponse]] = (
             answer_plainly
@@ -159,8 +160,22 @@ class TinyPlugin:
         for news in self._news:
             news.set()
 
+    def end_streams(self) -> None:
+        """Return from ListAndWatch, though the server goes on."""
+        self.streams_over = True
+        self.send(self.listed)
+
     def called(self, method: str) -> list[Any]:
         return [request for name, request in self.calls if name == method]
+
+    async def until_called(self, method: str, times: int = 1) -> None:
+        async with asyncio.timeout(2), self._called:
+            await self._called.wait_for(lambda: len(self.called(method)) >= times)
+
+    async def _note(self, method: str, request: Any) -> None:
+        async with self._called:
+            self.calls.append((method, request))
+            self._called.notify_all()
 
     # ----------------------------------------------------------------------- service
 
@@ -188,18 +203,18 @@ class TinyPlugin:
         )
 
     async def _get_options(self, request: wire.Empty, _: Context) -> Message:
-        self.calls.append(("GetDevicePluginOptions", request))
+        await self._note("GetDevicePluginOptions", request)
         return self.options
 
     async def _list_and_watch(
         self, request: wire.Empty, _: Context
     ) -> AsyncIterator[wire.ListAndWatchResponse]:
-        self.calls.append(("ListAndWatch", request))
+        await self._note("ListAndWatch", request)
         news = asyncio.Event()
         self._news.append(news)
         self.open_streams += 1
         try:
-            while True:
+            while not self.streams_over:
                 yield wire.ListAndWatchResponse(devices=self.listed)
                 await news.wait()
                 news.clear()
@@ -212,7 +227,7 @@ class TinyPlugin:
         self, request: wire.PreferredAllocationRequest, context: Context
     ) -> wire.PreferredAllocationResponse:
         (container,) = request.container_requests
-        self.calls.append(("GetPreferredAllocation", container))
+        await self._note("GetPreferredAllocation", container)
         ids = await self.on_preferred(container, context)
         answer = wire.ContainerPreferredAllocationResponse(deviceIDs=ids)
         return wire.PreferredAllocationResponse(container_responses=[answer])
@@ -221,11 +236,11 @@ class TinyPlugin:
         self, request: wire.AllocateRequest, context: Context
     ) -> wire.AllocateResponse:
         (container,) = request.container_requests
-        self.calls.append(("Allocate", list(container.devices_ids)))
+        await self._note("Allocate", list(container.devices_ids))
         return await self.on_allocate(list(container.devices_ids), context)
 
     async def _pre_start(self, request: wire.PreStartContainerRequest, context: Context) -> Message:
-        self.calls.append(("PreStartContainer", (list(request.devices_ids), context)))
+        await self._note("PreStartContainer", (list(request.devices_ids), context))
         if self.on_pre_start is not None:
             await self.on_pre_start(list(request.devices_ids), context)
         return wire.PreStartContainerResponse()
@@ -282,3 +297,22 @@ class PodResourcesReader:
             response_deserializer=answer.FromString,
         )
         return await call(request, timeout=5)
+
+
+async def plugin_that_never_allocates(folder: Path) -> None:
+    """Serve and register in this process; say on stdout when Allocate has come."""
+
+    async def never(ids: list[str], context: Context) -> wire.AllocateResponse:
+        sys.stdout.write("asked\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+        raise AssertionError(ids)
+
+    async with TinyPlugin(SimKubelet(settings_in(folder)), devices(4)) as plugin:
+        plugin.on_allocate = never
+        await plugin.register()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(plugin_that_never_allocates(Path(sys.argv[1])))

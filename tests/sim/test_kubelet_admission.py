@@ -1,6 +1,8 @@
 """What a plugin is asked when pods come, and what becomes of the pods."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import grpc
 import pytest
@@ -160,14 +162,16 @@ async def test_without_a_healthy_device_the_pod_fails() -> None:
 
 
 async def test_unhealthy_devices_are_not_given_out() -> None:
-    async with running_kubelet() as kubelet:
-        async with TinyPlugin(kubelet, devices(16, unhealthy=3), prefer=True) as plugin:
-            await plugin.come_up()
-            await kubelet.admit(pod("a", 13))
+    async with (
+        running_kubelet() as kubelet,
+        TinyPlugin(kubelet, devices(16, unhealthy=3), prefer=True) as plugin,
+    ):
+        await plugin.come_up()
+        await kubelet.admit(pod("a", 13))
 
-            (asked,) = plugin.called("GetPreferredAllocation")
-            assert len(asked.available_deviceIDs) == 13
-            assert "d-0" not in asked.available_deviceIDs
+        (asked,) = plugin.called("GetPreferredAllocation")
+        assert len(asked.available_deviceIDs) == 13
+        assert "d-0" not in asked.available_deviceIDs
 
 
 async def test_an_empty_answer_fails_the_pod_and_leaks_until_another_device_pod_ends() -> None:
@@ -186,17 +190,41 @@ async def test_an_empty_answer_fails_the_pod_and_leaks_until_another_device_pod_
         assert healed.phase is Phase.RUNNING
 
 
-async def test_a_plugin_that_dies_in_allocate_fails_the_pod_with_unavailable() -> None:
+EOF = "rpc error: code = Unavailable desc = error reading from server: EOF"
+
+
+async def test_a_plugin_killed_in_allocate_fails_the_pod_with_unavailable() -> None:
+    async with running_kubelet() as kubelet:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.sim.kubelet_peers",
+            str(kubelet.settings.plugin_dir.parent),
+            cwd=Path(__file__).parents[2],
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        await kubelet.allocatable(RESOURCE, equals=4)
+        admitting = asyncio.create_task(kubelet.admit(pod("a", 1)), name="admit a")
+        await child.stdout.readline()
+        child.kill()
+        await child.communicate()
+        status = await admitting
+        await kubelet.allocatable(RESOURCE, equals=0)
+
+        assert rejection(status) == EOF
+        assert kubelet.state().streams[0].error == EOF
+
+
+async def test_a_plugin_that_stops_in_allocate_fails_the_pod_the_same_way() -> None:
     async with running_kubelet() as kubelet, TinyPlugin(kubelet, devices(4)) as plugin:
         await plugin.come_up()
         plugin.on_allocate = never
         admitting = asyncio.create_task(kubelet.admit(pod("a", 1)), name="admit a")
-        await kubelet.until(lambda: bool(kubelet.state().pods), failure=lambda: "no pod")
-        await asyncio.sleep(0.02)
+        await plugin.until_called("Allocate")
         await plugin.stop()
 
-        text = "rpc error: code = Unavailable desc = error reading from server: EOF"
-        assert rejection(await admitting) == text
+        assert rejection(await admitting) == EOF
 
 
 async def test_an_allocate_that_hangs_holds_up_every_pod_behind_it_device_or_not() -> None:

@@ -4,6 +4,8 @@ import grpc
 
 from gpushare_plugin.proto import deviceplugin_v1beta1_pb2 as wire
 from gpushare_plugin.sim.kubelet import ContainerSpec, Phase
+from gpushare_plugin.sim.kubelet.devices import Device
+from gpushare_plugin.sim.kubelet.topology import Demand, affinity
 from tests.sim.kubelet_peers import RESOURCE, Context, TinyPlugin, devices, pod, running_kubelet
 
 Request = wire.ContainerPreferredAllocationRequest
@@ -230,3 +232,23 @@ async def test_without_a_topology_manager_or_without_numa_every_free_device_is_o
 
             (asked,) = plugin.called("GetPreferredAllocation")
             assert len(asked.available_deviceIDs) == 12
+
+
+def demand(units: int, *, free: str, reusable: str = "") -> Demand:
+    """A demand on devices a and e of node 0, b and f of node 1."""
+    nodes = {"a": (0,), "b": (1,), "e": (0,), "f": (1,)}
+    listed = {name: Device(id=name, healthy=True, numa_nodes=nodes[name]) for name in nodes}
+    return Demand(units=units, devices=listed, free=free, reusable=reusable)
+
+
+def test_two_demands_go_to_the_node_that_suits_both() -> None:
+    # Alone the second one would go to node 0, and the first one over both is worse.
+    assert affinity([demand(1, free="b"), demand(1, free="aebf")]) == frozenset({1})
+
+
+def test_a_demand_stays_with_the_nodes_of_the_devices_it_uses_again() -> None:
+    assert affinity([demand(1, free="aef", reusable="b")]) == frozenset({1})
+
+
+def test_a_demand_that_no_set_of_nodes_can_hold_has_no_affinity() -> None:
+    assert affinity([demand(5, free="abef")]) is None

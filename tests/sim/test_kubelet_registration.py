@@ -51,6 +51,7 @@ async def test_the_kubelet_asks_for_the_options_inside_register_and_for_the_devi
 async def test_starting_wipes_every_socket_but_no_other_file_and_no_folder() -> None:
     with short_folder() as folder:
         settings = settings_in(folder)
+        settings.plugin_dir.mkdir()
         (settings.plugin_dir / "notes.txt").write_text("kept")
         (settings.plugin_dir / "folder.sock").mkdir()
         with socket.socket(socket.AF_UNIX) as left_over:
@@ -59,6 +60,12 @@ async def test_starting_wipes_every_socket_but_no_other_file_and_no_folder() -> 
             names = sorted(path.name for path in settings.plugin_dir.iterdir())
 
     assert names == ["folder.sock", "kubelet.sock", "notes.txt"]
+
+
+async def test_starting_makes_the_folders_that_are_missing() -> None:
+    async with running_kubelet() as kubelet:
+        assert is_socket(kubelet.settings.plugin_dir / "kubelet.sock")
+        assert is_socket(kubelet.settings.pod_resources_socket)
 
 
 async def test_a_stopped_kubelet_ends_the_stream_and_leaves_a_dead_socket_as_it_was() -> None:
@@ -164,6 +171,18 @@ async def test_a_plugin_that_does_not_serve_is_waited_for_and_then_refused() -> 
         assert text == "failed to dial device plugin: context deadline exceeded"
         (rejection,) = kubelet.state().rejections
         assert rejection.error == text
+
+
+async def test_a_plugin_that_cannot_tell_its_options_is_refused() -> None:
+    async with running_kubelet() as kubelet:
+        silent = aio.server()
+        silent.add_insecure_port(f"unix:{kubelet.settings.plugin_dir}/tiny.sock")
+        await silent.start()
+        code, text = await refusal(kubelet)
+        await silent.stop(None)
+
+    words = "failed to get device plugin options: rpc error: code = Unimplemented desc = "
+    assert (code, text[: len(words)]) == (grpc.StatusCode.UNKNOWN, words)
 
 
 async def test_the_endpoint_is_joined_to_the_folder_so_dots_lead_out_but_a_slash_does_not() -> None:
@@ -318,7 +337,10 @@ async def test_a_message_over_the_limit_drops_the_stream_and_tells_nothing_else(
 
         (stream,) = kubelet.state().streams
         assert (stream.open, stream.messages, stream.last_bytes) == (False, 1, 180)
-        assert "ResourceExhausted" in stream.error
+        assert stream.error == (
+            "rpc error: code = ResourceExhausted desc = "
+            "grpc: received message larger than max (196 vs. 180)"
+        )
         assert kubelet.state().resources[RESOURCE].capacity == 10
         assert len(kubelet.state().registrations) == 1
 
@@ -343,6 +365,17 @@ async def test_a_stream_dropped_by_the_kubelet_is_seen_by_the_plugin_and_not_dia
         assert kubelet.state().resources[RESOURCE].capacity == 4
         assert len(plugin.called("ListAndWatch")) == 1
         assert is_socket(plugin.path)
+
+
+async def test_a_stream_that_the_plugin_ends_counts_as_the_plugins_end() -> None:
+    async with running_kubelet() as kubelet, TinyPlugin(kubelet, devices(4)) as plugin:
+        await plugin.come_up()
+        plugin.end_streams()
+        await kubelet.allocatable(RESOURCE, equals=0)
+
+        (stream,) = kubelet.state().streams
+        assert (stream.open, stream.error) == (False, "EOF")
+        assert kubelet.state().resources[RESOURCE].capacity == 4
 
 
 # ---------------------------------------------------------------------------- overlap
@@ -391,6 +424,6 @@ async def test_one_plugin_that_registers_twice_on_one_stream_brings_the_bug_on_i
     async with running_kubelet() as kubelet, TinyPlugin(kubelet, devices(4)) as plugin:
         await plugin.come_up()
         await plugin.register()
-        await kubelet.until(lambda: plugin.open_streams == 2, failure=lambda: "one stream")
+        await plugin.until_called("ListAndWatch", times=2)
         await plugin.stop()
         await kubelet.allocatable(RESOURCE, equals=0)

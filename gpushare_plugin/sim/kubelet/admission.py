@@ -5,7 +5,9 @@ Rule 2: init containers first; a container's resources in random order; one
 Allocate for each container and resource.
 Rule 3: what the plugin prefers is a hint. IDs that are not free are passed
 over, missing ones are filled at random; only an error counts.
-Rule 4: knows nothing of phases or containers' starts: a pod is admitted, or an
+Rule 4: devices are healthy only once a plugin of this life has told so; a pod that
+is admitted anew after a restart is therefore rejected if it asks for any.
+Rule 5: knows nothing of phases or containers' starts: a pod is admitted, or an
 `AdmissionError` says why not.
 """
 
@@ -75,7 +77,7 @@ class Admission:
         for resource, units in rng.sample(asked, len(asked)):
             holder = Holder(uid, container.name, resource)
             choice = _Choice(self._parts, resource, units, reusable.get(resource, set()))
-            await self._allocate(holder, await choice.made(already=holder, nodes=nodes))
+            await self._allocate(holder, await choice.made(nodes))
         self._parts.save()
 
     def _affinity(
@@ -95,15 +97,9 @@ class Admission:
         )
 
     async def _allocate(self, holder: Holder, ids: list[str]) -> None:
-        if not ids:
-            return
         accounts = self._parts.accounts
-        endpoint = self._parts.endpoints.get(holder.resource)
-        if endpoint is None:
-            accounts.settle()
-            raise AdmissionError(f"unknown Device Plugin {holder.resource}")
         try:
-            answer = await endpoint.allocate(ids)
+            answer = await self._parts.endpoints[holder.resource].allocate(ids)
         except PluginCallError as failure:
             accounts.settle()
             raise AdmissionError(str(failure)) from failure
@@ -125,11 +121,9 @@ class _Choice:
         self._reusable = reusable
         self._chosen: list[str] = []
 
-    async def made(self, *, already: Holder, nodes: topology.Nodes | None) -> list[str]:
-        """Return the IDs to allocate, in no order; none where the container has them already."""
+    async def made(self, nodes: topology.Nodes | None) -> list[str]:
+        """Return the IDs to allocate, in no order."""
         self._check_health()
-        if already in self._parts.accounts.holdings:
-            return []
         if self._fill_from(self._reusable):
             return self._chosen
         free = self._free()
@@ -174,8 +168,8 @@ class _Choice:
         return self._missing == 0
 
     async def _preferred(self, available: Collection[str]) -> frozenset[str]:
-        endpoint = self._parts.endpoints.get(self._resource)
-        if endpoint is None or not endpoint.options.get_preferred_allocation_available:
+        endpoint = self._parts.endpoints[self._resource]
+        if not endpoint.options.get_preferred_allocation_available:
             return frozenset()
         try:
             hint = await endpoint.get_preferred_allocation(

@@ -8,6 +8,7 @@ Rule 3: knows nothing of pods, accounts or other endpoints.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +24,9 @@ from gpushare_plugin.sim.kubelet.states import RpcRecord
 
 _Answer = TypeVar("_Answer", bound=Message)
 
-HUNG_UP = "grpc: the client connection is closing"
-# What our gRPC says where the peer's process is gone, and the kubelet's says "EOF".
-_PEER_GONE = frozenset({"Socket closed", "Cancelling all calls", "Connection reset by peer"})
+# What our gRPC says where the kubelet's has other words.
+_PEER_GONE = re.compile(r"Socket closed|Cancelling all calls|Connection reset|Broken pipe")
+_TOO_LARGE = re.compile(r"received message larger than max \(\d+ vs\. \d+\)", re.IGNORECASE)
 
 
 class PluginCallError(Exception):
@@ -43,6 +44,9 @@ class Endpoint:
         self.options = wire.DevicePluginOptions()
         self.stopped = False
         self._closed = False
+        # What a call fails with that we hang up on. Where the plugin is gone, that
+        # is the cause for all its calls, whichever of them noticed first.
+        self._hung_up = _rpc_error("Canceled", "grpc: the client connection is closing")
         self._journal = journal
         self._channel = aio.insecure_channel(
             f"unix:{path}",
@@ -158,25 +162,33 @@ class Endpoint:
         try:
             yield
         except aio.AioRpcError as failure:
+            if _peer_gone(failure):
+                self._hung_up = _rpc_error("Unavailable", "error reading from server: EOF")
+                raise PluginCallError(self._hung_up) from failure
             raise PluginCallError(_from_status(failure)) from failure
         except DecodeError as failure:
             text = f"grpc: failed to unmarshal the received message: {failure}"
             raise PluginCallError(_rpc_error("Internal", text)) from failure
         except aio.UsageError as failure:
-            raise PluginCallError(_rpc_error("Canceled", HUNG_UP)) from failure
+            raise PluginCallError(self._hung_up) from failure
         except asyncio.CancelledError as failure:
             # Hanging up cancels the calls on the channel, which looks as if this
             # task were cancelled; only the task itself can tell the two apart.
             task = asyncio.current_task()
             if not self._closed or (task is not None and task.cancelling()):
                 raise
-            raise PluginCallError(_rpc_error("Canceled", HUNG_UP)) from failure
+            raise PluginCallError(self._hung_up) from failure
+
+
+def _peer_gone(failure: aio.AioRpcError) -> bool:
+    unavailable = failure.code() is grpc.StatusCode.UNAVAILABLE
+    return unavailable and _PEER_GONE.search(failure.details() or "") is not None
 
 
 def _from_status(failure: aio.AioRpcError) -> str:
     code, text = failure.code(), failure.details() or ""
-    if code is grpc.StatusCode.UNAVAILABLE and text in _PEER_GONE:
-        text = "error reading from server: EOF"
+    if too_large := _TOO_LARGE.search(text):
+        text = f"grpc: {too_large.group().lower()}"
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         text = "context deadline exceeded"
     if code is grpc.StatusCode.CANCELLED:

@@ -102,6 +102,8 @@ class Life:
     async def begin(self, *, wipe_delay_seconds: float) -> None:
         """Come up: wipe the folder, settle the pods, serve both sockets."""
         settings = self._node.settings
+        for folder in (settings.plugin_dir, settings.pod_resources_socket.parent):
+            folder.mkdir(parents=True, exist_ok=True)
         await asyncio.sleep(wipe_delay_seconds)
         wipe_sockets(settings.plugin_dir)
         await self._resync()

@@ -100,14 +100,13 @@ class Registration:
         return wire.Empty()
 
     async def _connect(self, request: wire.RegisterRequest) -> str:
-        settings, resource = self._parts.settings, request.resource_name
+        resource = request.resource_name
         endpoint = self._endpoint(request)
         self._dialled.add(endpoint)
         self._clients[resource] = endpoint
         try:
-            await endpoint.dial(timeout_seconds=settings.dial_seconds)
-            asked = not settings.options_from_register
-            endpoint.options = await endpoint.get_options() if asked else request.options
+            await endpoint.dial(timeout_seconds=self._parts.settings.dial_seconds)
+            endpoint.options = await self._options(endpoint, request)
         except PluginCallError as failure:
             # By name again: a failed newcomer takes the name from whoever had it.
             self._clients.pop(resource, None)
@@ -122,6 +121,16 @@ class Registration:
                 self._watch(endpoint), name=f"watch {resource} at {endpoint.path}"
             )
         return ""
+
+    async def _options(
+        self, endpoint: Endpoint, request: wire.RegisterRequest
+    ) -> wire.DevicePluginOptions:
+        if self._parts.settings.options_from_register:
+            return request.options
+        try:
+            return await endpoint.get_options()
+        except PluginCallError as failure:
+            raise PluginCallError(f"failed to get device plugin options: {failure}") from failure
 
     def _endpoint(self, request: wire.RegisterRequest) -> Endpoint:
         # Joined as text: "../x.sock" leads out of the folder, "/x.sock" does not.
