@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TYPE_CHECKING
 
 from gpushare_plugin import __version__
 from gpushare_plugin.adapters import host
@@ -35,12 +36,16 @@ from gpushare_plugin.node.registration import KUBELET_SOCKET, LifeRule, PluginLi
 from gpushare_plugin.node.retrying import BackOff
 from gpushare_plugin.node.service import DeviceLists, DevicePluginService
 from gpushare_plugin.node.supervisor import Supervisor
+from gpushare_plugin.node.worker import WorkerThread
 from gpushare_plugin.ports import Reading
+
+if TYPE_CHECKING:
+    from gpushare_plugin.node.status import StatusPages
 
 log = event_logger(__name__)
 
 STATUS_WAITS_SECONDS = 1.0
-"""The pages' HTTP server takes long to import, so registering goes first, for so long."""
+"""The pages' HTTP server takes long to import, so the kubelet goes first, for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +176,6 @@ class NodeDaemon:
 
     async def _take_the_folder(self) -> None:
         """Wait until no other instance serves this resource here, and clear what they left."""
-        back_off = BackOff()
         while True:
             try:
                 problem = None if self._lock.take() else "another instance serves this resource"
@@ -182,7 +186,7 @@ class NodeDaemon:
             if problem != self._waiting_for:
                 log.warning("plugin_folder_unavailable", error=problem, doing="waiting")
             self._waiting_for = problem
-            await asyncio.sleep(back_off.next_seconds())
+            await self._files.changed(timeout_seconds=self._config.tick_seconds)
         self._waiting_for = None
         remove_dead_sockets(self._config.plugin_dir, self._names.socket_prefix)
 
@@ -196,11 +200,21 @@ class NodeDaemon:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(STATUS_WAITS_SECONDS):
-                await self._ever_registered.wait()
-        from gpushare_plugin.node.status import StatusPages  # noqa: PLC0415  # 150 ms of import
-
-        pages = StatusPages(self._metrics, not_alive=self._not_alive, not_ready=self._not_ready)
+                await self._first_stream()
+        # In a thread: the kubelet's calls come right behind its stream.
+        importing = WorkerThread("import the status pages")
+        try:
+            make_pages = await importing.call(_status_pages, self._metrics)
+        finally:
+            importing.close()
+        pages = make_pages(self._metrics, not_alive=self._not_alive, not_ready=self._not_ready)
         await pages.run(*self._config.status_address)
+
+    async def _first_stream(self) -> None:
+        """Wait until the kubelet has us and has opened its stream."""
+        await self._ever_registered.wait()
+        if self._serving is not None:
+            await self._serving.service.streams.opened.wait()
 
     async def _not_alive(self) -> tuple[str, ...]:
         socket = self._serving.life.socket if self._serving else None
@@ -234,6 +248,13 @@ class NodeDaemon:
             containers=shares or (),
             build={"version": __version__},
         )
+
+
+def _status_pages(metrics: NodeMetrics) -> "type[StatusPages]":
+    from gpushare_plugin.node.status import StatusPages  # noqa: PLC0415  # 150 ms of import
+
+    metrics.registry  # noqa: B018  # has prometheus_client imported here, too
+    return StatusPages
 
 
 def _nvml_library(config: NodeConfig) -> Path | None:

@@ -65,15 +65,13 @@ def _node(config_file: str | None, **given: str | None) -> None:
 
 
 def _option(setting: Setting) -> click.Option:
+    names = [setting.flag, setting.field]
     shown = "" if setting.default is None else f"  [default: {setting.default or 'none'}]"
-    return click.Option(
-        [setting.flag, setting.field],
+    meaning = f"{setting.meaning}{shown}"
+    if setting.is_switch:
         # A switch may stand alone; a value behind it is read like any other.
-        is_flag=False,
-        flag_value="on" if setting.is_switch else None,
-        metavar="on|off" if setting.is_switch else "VALUE",
-        help=f"{setting.meaning}{shown}",
-    )
+        return click.Option(names, is_flag=False, flag_value="on", metavar="on|off", help=meaning)
+    return click.Option(names, metavar="VALUE", help=meaning)
 
 
 _CONFIG_OPTION = click.Option(

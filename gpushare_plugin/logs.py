@@ -56,7 +56,8 @@ class KeyValueFormatter(logging.Formatter):
         """Return one line."""
         when = datetime.fromtimestamp(record.created, tz=UTC)
         stamp = when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03d}Z"
-        line = f"{stamp} {record.levelname.lower()} {record.getMessage()}"
+        # Our events are plain words; what other libraries log may have several lines.
+        line = f"{stamp} {record.levelname.lower()} {quoted(record.getMessage())}"
         for key, value in getattr(record, _FIELDS, {}).items():
             line += f" {key}={quoted(value)}"
         if record.exc_info:
@@ -70,7 +71,10 @@ def quoted(value: object) -> str:
         return "true" if value else "false"
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
     plain = bool(text) and text.isprintable() and not set(text) & set(' "=')
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    if plain:
+        return text
+    # What cannot be printed is escaped: JSON itself leaves some line ends and DEL as they are.
+    return json.dumps(text, ensure_ascii=not text.isprintable()).replace("\x7f", "\\u007f")
 
 
 def event_logger(name: str) -> EventLogger:

@@ -4,21 +4,24 @@ Rule 1: what is a state is computed at scrape time from the state itself, so it
 cannot go stale; what is an event is counted where it happens.
 Rule 2: the registry is passed in; there is no global one.
 Rule 3: a value that is not known is left out, never put as a number.
+Rule 4: counting needs no prometheus_client. It is imported when somebody first asks:
+its import is a tenth of the daemon's way to being registered.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import Collector
-
-disable_created_metrics()  # a series more for each counter, of which nobody asks
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client.core import GaugeMetricFamily
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +65,81 @@ class NodeState:
     build: Mapping[str, str] = field(default_factory=dict)
 
 
+class Count:
+    """Counts events, apart by the values of its labels; each is counted in one thread."""
+
+    def __init__(self, name: str, meaning: str, labels: tuple[str, ...]) -> None:
+        self._name = name
+        self._meaning = meaning
+        self._labelnames = labels
+        # Without labels there is one number, 0 until something happens; else none.
+        self._numbers: dict[tuple[str, ...], int] = {} if labels else {(): 0}
+
+    def inc(self) -> None:
+        """Count an event."""
+        self.labels().inc()
+
+    def labels(self, *values: str) -> "LabelledCount":
+        """Return the count of the events with these values, in the labels' order."""
+        return LabelledCount(self._numbers, values)
+
+    def family(self) -> "Metric":
+        """Return it as Prometheus shows it."""
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415  # rule 4
+
+        family = CounterMetricFamily(self._name, self._meaning, labels=self._labelnames)
+        for values, number in self._numbers.items():
+            family.add_metric(values, number)
+        return family
+
+
+class LabelledCount:
+    """One number of a `Count`."""
+
+    __slots__ = ("_numbers", "_values")
+
+    def __init__(self, numbers: dict[tuple[str, ...], int], values: tuple[str, ...]) -> None:
+        self._numbers = numbers
+        self._values = values
+
+    def inc(self) -> None:
+        """Count an event."""
+        self._numbers[self._values] = self._numbers.get(self._values, 0) + 1
+
+
+class Durations:
+    """Counts durations by how long they were."""
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self._name = name
+        self._meaning = meaning
+        self._labelnames = ()
+        self._numbers = [0] * (len(_SECONDS) + 1)
+        self._sum_seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self._numbers[bisect_left(_SECONDS, seconds)] += 1
+        self._sum_seconds += seconds
+
+    def family(self) -> "Metric":
+        """Return it as Prometheus shows it."""
+        from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415  # rule 4
+
+        limits = [*(str(seconds) for seconds in _SECONDS), "+Inf"]
+        buckets = list(zip(limits, accumulate(self._numbers), strict=True))
+        family = HistogramMetricFamily(self._name, self._meaning, labels=self._labelnames)
+        family.add_metric((), buckets, self._sum_seconds)
+        return family
+
+
 class NodeMetrics:
     """The node daemon's counters and histograms."""
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        self.registry = registry or CollectorRegistry()
+    def __init__(self, registry: "CollectorRegistry | None" = None) -> None:
+        self._given_registry = registry
+        self._events: list[Count | Durations] = []
+        self._state: Callable[[], NodeState] | None = None
         self.registrations = self._counter("registrations", "Registrations that went through.")
         self.registration_failures = self._counter(
             "registration_failures", "Registrations that failed, by cause.", "cause"
@@ -99,40 +172,57 @@ class NodeMetrics:
 
     def show(self, state: Callable[[], NodeState]) -> None:
         """Compute the gauges from this state at each scrape."""
-        self.registry.register(_NodeGauges(state))
+        self._state = state
+
+    @cached_property
+    def registry(self) -> "CollectorRegistry":
+        """The registry that all of this is in."""
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415  # rule 4
+
+        registry = self._given_registry or CollectorRegistry()
+        registry.register(self)
+        return registry
 
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus's text format."""
+        from prometheus_client.exposition import generate_latest  # noqa: PLC0415  # rule 4
+
         return generate_latest(self.registry)
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        return Counter(f"gpushare_{name}", meaning, labels, registry=self.registry)
+    def collect(self) -> Iterator["Metric"]:
+        """Yield every metric as it is now; the registry asks."""
+        for each in self._events:
+            yield each.family()
+        if self._state is not None:
+            yield from _gauges(self._state())
 
-    def _histogram(self, name: str, meaning: str) -> Histogram:
-        return Histogram(f"gpushare_{name}", meaning, registry=self.registry, buckets=_SECONDS)
+    def _counter(self, name: str, meaning: str, *labels: str) -> Count:
+        count = Count(f"gpushare_{name}", meaning, labels)
+        self._events.append(count)
+        return count
 
-
-class _NodeGauges(Collector):
-    def __init__(self, state: Callable[[], NodeState]) -> None:
-        self._state = state
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        state = self._state()
-        yield _info("build_info", "Version of the daemon.", state.build)
-        yield _info(
-            "isolation_info",
-            "What keeps containers inside their share; enforced=false is advice only.",
-            {"isolation": state.isolation, "enforced": str(state.enforced).lower()},
-        )
-        yield _one("nvml_up", "1 while NVML answers.", state.nvml_up)
-        yield _one("registered", "1 while registered with an open stream.", state.registered)
-        yield _one("list_streams", "ListAndWatch streams that are open.", state.list_streams)
-        yield _one("gpus_left_out", "GPUs that cannot be shared.", state.gpus_left_out)
-        yield from _cards(state)
-        yield _containers(state)
+    def _histogram(self, name: str, meaning: str) -> Durations:
+        durations = Durations(f"gpushare_{name}", meaning)
+        self._events.append(durations)
+        return durations
 
 
-def _cards(state: NodeState) -> Iterator[GaugeMetricFamily]:
+def _gauges(state: NodeState) -> Iterator["GaugeMetricFamily"]:
+    yield _info("build_info", "Version of the daemon.", state.build)
+    yield _info(
+        "isolation_info",
+        "What keeps containers inside their share; enforced=false is advice only.",
+        {"isolation": state.isolation, "enforced": str(state.enforced).lower()},
+    )
+    yield _one("nvml_up", "1 while NVML answers.", state.nvml_up)
+    yield _one("registered", "1 while registered with an open stream.", state.registered)
+    yield _one("list_streams", "ListAndWatch streams that are open.", state.list_streams)
+    yield _one("gpus_left_out", "GPUs that cannot be shared.", state.gpus_left_out)
+    yield from _cards(state)
+    yield _containers(state)
+
+
+def _cards(state: NodeState) -> Iterator["GaugeMetricFamily"]:
     labels = ("uuid", "index", "model")
     units = _family("card_units", "Memory units of a card.", *labels)
     allocated = _family("card_allocated_units", "Units that containers hold.", *labels)
@@ -148,7 +238,7 @@ def _cards(state: NodeState) -> Iterator[GaugeMetricFamily]:
     yield from (units, allocated, healthy, watched)
 
 
-def _containers(state: NodeState) -> GaugeMetricFamily:
+def _containers(state: NodeState) -> "GaugeMetricFamily":
     family = _family(
         "container_units",
         "Units of a card that a container holds.",
@@ -162,15 +252,19 @@ def _containers(state: NodeState) -> GaugeMetricFamily:
     return family
 
 
-def _family(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+def _family(name: str, meaning: str, *labels: str) -> "GaugeMetricFamily":
+    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415  # rule 4
+
     return GaugeMetricFamily(f"gpushare_{name}", meaning, labels=labels)
 
 
-def _one(name: str, meaning: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"gpushare_{name}", meaning, value=value)
+def _one(name: str, meaning: str, value: float) -> "GaugeMetricFamily":
+    family = _family(name, meaning)
+    family.add_metric((), value)
+    return family
 
 
-def _info(name: str, meaning: str, labels: Mapping[str, str]) -> GaugeMetricFamily:
+def _info(name: str, meaning: str, labels: Mapping[str, str]) -> "GaugeMetricFamily":
     family = _family(name, meaning, *labels)
     family.add_metric(tuple(labels.values()), 1)
     return family

@@ -48,10 +48,14 @@ def cards_with_limit_hook(folders: Iterable[Path]) -> frozenset[str]:
 
 
 def _spec_files(folder: Path) -> Iterator[Path]:
-    if folder.is_dir():
-        yield from sorted(
-            path for path in folder.iterdir() if path.suffix in (".json", ".yaml", ".yml")
-        )
+    try:
+        paths = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        log.warning("cdi_spec_unreadable", path=folder, error=error)
+        return
+    yield from (path for path in paths if path.suffix in (".json", ".yaml", ".yml"))
 
 
 def _read(path: Path) -> Any:

@@ -57,9 +57,12 @@ class InstanceLock:
 
 
 def remove_dead_sockets(folder: Path, prefix: str) -> None:
-    """Remove the sockets that earlier starts of ours left behind."""
+    """Remove the sockets that earlier starts of ours left behind; never raises."""
     pattern = re.compile(rf"{re.escape(prefix)}-[0-9a-f]{{8}}\.sock")
-    for path in sorted(folder.iterdir()):
+    paths: list[Path] = []
+    with suppress(OSError):
+        paths = sorted(folder.iterdir())
+    for path in paths:
         if pattern.fullmatch(path.name) and path.is_socket() and not _answers(path):
             with suppress(OSError):
                 path.unlink()

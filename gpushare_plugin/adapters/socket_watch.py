@@ -57,10 +57,12 @@ class SocketFolder:
         # A folder's ctime changes with its content, so its inode is what it is known by.
         now = _identity(self._folder)
         folder = SocketIdentity(inode=now.inode, changed_ns=0) if now else None
-        if folder == self._watched:
+        if folder == self._watched and self._hears():
             return
         self._stop()
         self._watched = folder
+        # What changed between the caller's look and a new watch, nobody tells.
+        self._change.set()
         if folder is None:
             return
         observer = Observer()
@@ -74,6 +76,12 @@ class SocketFolder:
             self._complained = True
             return
         self._observer = observer
+
+    def _hears(self) -> bool:
+        """Say whether the watch lives; it ends with its folder, whose inode a new one may get."""
+        if self._observer is None:
+            return True
+        return all(each.should_keep_running() for each in self._observer.emitters)
 
     def _stop(self) -> None:
         if self._observer is not None:

@@ -16,6 +16,10 @@ E = TypeVar("E", bound=Enum)
 
 HIGHEST_PORT = 65_535
 
+_ADDRESS = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
+)
+
 _TRUE = frozenset({"true", "on", "yes", "1"})
 _FALSE = frozenset({"false", "off", "no", "0"})
 
@@ -97,10 +101,10 @@ def absolute_paths(text: str) -> tuple[Path, ...]:
 
 
 def listen_address(text: str) -> tuple[str, int] | None:
-    """Return host and port of `[host]:port`; an empty host is every address; None for off."""
+    """Return host and port; an empty host is every address; None for off."""
     if text == "off":
         return None
-    host, colon, port = text.rpartition(":")
-    if not colon or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > HIGHEST_PORT:
-        raise ConfigError(f"found {text!r}, expected host:port, :port or off")
-    return host.strip("[]"), int(port)
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > HIGHEST_PORT:
+        raise ConfigError(f"found {text!r}, expected host:port, [IPv6]:port, :port or off")
+    return match["ipv6"] or match["host"], int(match["port"])

@@ -1,6 +1,7 @@
 """Where a setting's value comes from: the flag, else the environment, else the file.
 
-Rule 1: an empty environment variable is one that is not set (manifests leave such).
+Rule 1: an empty environment variable is one that is not set (manifests leave such);
+so is every empty text of a setting that has no default, as it is printed so.
 Rule 2: every error names the setting as it was given: flag, variable or file and key.
 Rule 3: an unknown key in the file is an error, an unknown variable is not: the
 cluster puts variables of its own there (GPUSHARE_..._SERVICE_HOST).
@@ -81,6 +82,8 @@ def load_node_config(
     values: dict[str, Any] = {}
     for setting in settings():
         for name, text in _given(setting, flags, environ, keys, file):
+            if not text and setting.default is None:
+                continue
             try:
                 values[setting.field] = setting.read(text)
             except ConfigError as error:
@@ -122,7 +125,7 @@ def _read_file(file: Path) -> dict[str, str]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # a date that is none is a ValueError
         raise ConfigError(f"{file}: is not YAML: {error}") from error
     if content is None:
         return {}
@@ -173,12 +176,12 @@ def _shown_value(field: str, value: object) -> str:
             nothing = "none" if field == "only_xids" else ""
             return ",".join(str(each) for each in sorted(value)) or nothing
         case (str(host), int(port)):
-            return f"{host}:{port}"
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         case tuple():
             return ",".join(str(each) for each in value)
         case int() if field == "memory_unit":
             return unit_text(value)
         case float():
-            return f"{value:g}"
+            return repr(value).removesuffix(".0")
         case _:
             return str(value)

@@ -1,15 +1,16 @@
 """Which pod does the kubelet's present call belong to?
 
 The kubelet lists a pod before it admits it, and admits one at a time (measured on
-1.36). So while a call of ours runs, the pod it is for is listed, some container of
-it holds none of our devices yet, and every other listed pod has been decided on.
+1.36). So while a call of ours runs, no pod was listed after the one it is for, and
+some container of that one holds none of our devices yet.
 
 Rule 1: known, none and unclear are three answers; nothing is guessed.
 Rule 2: pods are told apart by namespace and name: PodResources knows no UID. A pod
-that held devices and holds none any more is another one of the same name.
-Rule 3: what pods *want* is not known here, so a pod that never asks for a device
-looks like one that waits, until it was listed during another pod's call or for
-longer than an admission takes.
+that held devices, or was named here, and holds none any more is another one of the
+same name. One that goes and comes again between two listings, and held nothing in
+the first, is taken for the same.
+Rule 3: what pods *want* is not known here, so of pods first listed together none can
+be told from those that never ask for a device.
 """
 
 from collections.abc import Iterable, Mapping
@@ -83,10 +84,16 @@ class Admissions:
     """What earlier listings told; made new, never changed."""
 
     first_listed_seconds: Mapping[PodName, float] = field(default_factory=dict)
-    decided: frozenset[PodName] = frozenset()
     holding: frozenset[PodName] = frozenset()
     last: PodName | None = None
     last_call_seconds: float = 0.0
+
+    def newest(self) -> frozenset[PodName]:
+        """Return the pods that were first listed last; all others have been decided on."""
+        newest_seconds = max(self.first_listed_seconds.values(), default=0.0)
+        return frozenset(
+            name for name, first in self.first_listed_seconds.items() if first == newest_seconds
+        )
 
 
 def listed(before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float) -> Admissions:
@@ -101,7 +108,6 @@ def listed(before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float) 
     return replace(
         before,
         first_listed_seconds=first,
-        decided=(before.decided & names) - reborn,
         holding=frozenset(pod.pod for pod in pods if pod.holds_devices),
         last=before.last if before.last in names else None,
     )
@@ -113,27 +119,24 @@ def called(
     """Return what is known after a listing during a call, and whose call it is."""
     pods = tuple(pods)
     now = listed(before, pods, at_seconds=at_seconds)
-    lacking = {pod.pod for pod in pods if pod.lacks_devices}
+    possible = now.newest() & {pod.pod for pod in pods if pod.lacks_devices}
     settled = {
         name
         for name, first_seconds in now.first_listed_seconds.items()
         if at_seconds - first_seconds > SETTLED_SECONDS
     }
-    candidates = lacking - now.decided - settled
+    candidates = possible - settled
     fresh = at_seconds - now.last_call_seconds <= SETTLED_SECONDS
-    if not candidates and now.last in lacking and fresh:
+    if not candidates and now.last in possible and fresh:
         # A further container of the pod whose call was answered just before.
-        candidates = {now.last}
+        candidates = frozenset({now.last})
     match sorted(candidates):
         case []:
             return now, NoPod()
         case [pod]:
-            others = frozenset(now.first_listed_seconds) - {pod}
-            known = replace(
-                now, decided=now.decided | others, last=pod, last_call_seconds=at_seconds
-            )
+            # It holds devices once this call is answered, listed or not.
+            holding = now.holding | {pod}
+            known = replace(now, holding=holding, last=pod, last_call_seconds=at_seconds)
             return known, Known(pod=pod)
         case several:
-            # All but one of them are decided on; which one is not known yet.
-            others = frozenset(now.first_listed_seconds) - set(several)
-            return replace(now, decided=now.decided | others), Unclear(pods=tuple(several))
+            return now, Unclear(pods=tuple(several))

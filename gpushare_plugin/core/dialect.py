@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 from gpushare_plugin.errors import ConfigError
 
 _DNS_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_QUOTA_PREFIX = "requests."
+"""Quotas count a resource under this prefix, so its domain must fit behind it."""
+_LONGEST_DOMAIN = 253 - len(_QUOTA_PREFIX)
 _RESOURCE = re.compile(
     rf"(?P<domain>{_DNS_LABEL}(\.{_DNS_LABEL})*)/[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
 )
@@ -85,11 +88,12 @@ def check_resource_name(name: str) -> str:
     """
     match = _RESOURCE.fullmatch(name)
     domain = match["domain"] if match else ""
-    reserved = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
-    if match is None or reserved or domain.startswith("requests."):
+    # Kubernetes looks for the text, so example-kubernetes.io is its own too.
+    reserved = domain.endswith("kubernetes.io") or domain.startswith(_QUOTA_PREFIX)
+    if match is None or reserved or len(domain) > _LONGEST_DOMAIN:
         raise ConfigError(
             f"resource name: found {name!r}, expected an extended resource name such as"
-            " example.com/gpu-mem (a lower-case domain outside kubernetes.io, one slash,"
-            " at most 63 letters, digits, '-', '_' or '.')"
+            " example.com/gpu-mem (a lower-case domain that is not Kubernetes' own, one slash, at"
+            " most 63 letters, digits, '-', '_' or '.')"
         )
     return name

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gpushare_plugin.core.devices import Card, CardTable, parse_device_id
+from gpushare_plugin.core.devices import Card, CardTable
 from gpushare_plugin.errors import DeviceIdError
 
 
@@ -92,18 +92,20 @@ def _first(request: Request, device_ids: Sequence[str]) -> tuple[str, ...]:
 
 
 def _offers(device_ids: Sequence[str], table: CardTable) -> list[CardOffer]:
-    found: dict[Card, set[str]] = {}
+    # By tag: a card's own hash covers all its fields, and there are thousands of IDs.
+    found: dict[str, set[str]] = {}
     for device_id in device_ids:
         try:
-            found.setdefault(table.of_device(device_id), set()).add(device_id)
+            found.setdefault(table.of_device(device_id).tag, set()).add(device_id)
         except DeviceIdError:
             continue
     return [
-        CardOffer(card=card, free_ids=tuple(sorted(found[card], key=_ordinal)))
+        CardOffer(card=card, free_ids=tuple(sorted(found[card.tag], key=_by_ordinal)))
         for card in table.cards
-        if card in found
+        if card.tag in found
     ]
 
 
-def _ordinal(device_id: str) -> int:
-    return parse_device_id(device_id).ordinal
+def _by_ordinal(device_id: str) -> tuple[int, str]:
+    """Sort one card's IDs by number: those have no leading zeros, so the longer is the larger."""
+    return len(device_id), device_id

@@ -112,7 +112,16 @@ def cards_with_many_units(cards: Iterable[Card]) -> tuple[Card, ...]:
 def _refresh(known: Sequence[Card], gpus: Sequence[Gpu]) -> tuple[Card, ...]:
     # NVML index and minor number may have moved under a card; its share has not.
     now = {gpu.uuid: gpu for gpu in gpus}
-    return tuple(replace(card, gpu=now.get(card.uuid, card.gpu)) for card in known)
+    return tuple(
+        replace(card, gpu=_as_now(card.gpu, now[card.uuid])) if card.uuid in now else card
+        for card in known
+    )
+
+
+def _as_now(before: Gpu, now: Gpu) -> Gpu:
+    # A container can be given no device node of a number that NVML fails to tell just now.
+    minor = before.minor_number if now.minor_number is None else now.minor_number
+    return replace(now, minor_number=minor)
 
 
 def _tags(kept: Sequence[Card], new: Sequence[Gpu]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from gpushare_plugin.errors import GpuLost, NvmlError
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.inventory import Inventory
-from gpushare_plugin.ports import GpuEvent, Probe
+from gpushare_plugin.ports import GpuEvent, Probe, Reading
 
 log = event_logger(__name__)
 
@@ -50,6 +50,16 @@ class CardWatch:
         """Ask every card how it is."""
         for card in self._inventory.cards:
             await self._probe(card, ask)
+
+    def look_for_lost(self, reading: Reading) -> None:
+        """Take it that the cards that NVML does not show at all are lost.
+
+        A probe may come too late for that: a card that is reset may be back by then.
+        """
+        shown = {gpu.uuid for gpu in reading.gpus} | {each.name for each in reading.left_out}
+        for card in self._inventory.cards:
+            if not shown & _uuids(card):
+                self._see(card, BadProbe(reason="NVML does not show it any more", lost=True))
 
     def all_unreachable(self, reason: str) -> None:
         """Take it that no card can be asked: the driver itself does not answer."""

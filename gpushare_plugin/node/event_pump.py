@@ -2,11 +2,13 @@
 
 Rule 1: a lost event set is made again; that it was lost is counted and said once.
 Rule 2: the thread ends before NVML is closed: a wait on a closed NVML may crash.
+Rule 3: what the thread dies of is raised to who listens: nobody is left believing
+that events are heard.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,8 +22,10 @@ log = event_logger(__name__)
 
 SILENCE_SECONDS = 20.0
 """The event thread is taken for hung if it has not come round for this long."""
-WAIT_SECONDS = 0.5
+WAIT_SECONDS = 0.2
 """How long the thread waits for an event before it looks whether it should end."""
+ENDING_SECONDS = 1.0
+"""How long our end waits for that; only a wait that hangs takes longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,7 @@ class EventPump:
         self._metrics = metrics
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._heard: asyncio.Queue[Heard] = asyncio.Queue()
+        self._heard: asyncio.Queue[Heard | Exception] = asyncio.Queue()
         self._stop = threading.Event()
         self._renew = threading.Event()
         self._ended = asyncio.Event()
@@ -61,19 +65,29 @@ class EventPump:
         """Make the event set anew: there are other GPUs now."""
         self._renew.set()
 
-    async def heard(self) -> AsyncIterator[Heard]:
-        """Yield what is heard, until cancelled."""
+    async def heard(self) -> AsyncGenerator[Heard, None]:
+        """Yield what is heard, until cancelled; raises what the thread died of."""
         threading.Thread(target=self._run, name="nvml-events", daemon=True).start()
         try:
             while True:
-                yield await self._heard.get()
+                heard = await self._heard.get()
+                if isinstance(heard, Exception):
+                    raise heard
+                yield heard
         finally:
             self._stop.set()
             with suppress(TimeoutError):
-                async with asyncio.timeout(2 * WAIT_SECONDS):
+                async with asyncio.timeout(ENDING_SECONDS):
                     await self._ended.wait()
 
     def _run(self) -> None:
+        try:
+            self._pump_again_and_again()
+        except Exception as error:  # noqa: BLE001  # handed on to who listens
+            self._post(self._heard.put_nowait, error)
+        self._post(self._ended.set)
+
+    def _pump_again_and_again(self) -> None:
         back_off = BackOff()
         while not self._stop.is_set():
             self._alive_seconds = self._clock()
@@ -81,19 +95,19 @@ class EventPump:
                 self._pump(back_off)
             except NvmlError as error:
                 self._metrics.event_set_failures.inc()
-                if self._lost is None:
-                    log.error("event_set_lost", error=error, doing="trying again")
+                was_lost = self._lost is not None
                 self._lost = f"the driver's events are lost: {error}"
+                if not was_lost:
+                    log.error("event_set_lost", error=error, doing="trying again")
                 self._stop.wait(back_off.next_seconds())
-        self._post(self._ended.set)
 
     def _pump(self, back_off: BackOff) -> None:
         """Hear events of one event set until it is to be made anew."""
         self._renew.clear()
         events = self._gpus.events()
-        if self._lost is not None:
+        was_lost, self._lost = self._lost is not None, None
+        if was_lost:
             log.info("event_set_made_again")
-        self._lost = None
         try:
             self._tell(Unwatched(uuids=events.unwatched))
             while not self._stop.is_set() and not self._renew.is_set():

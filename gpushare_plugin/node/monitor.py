@@ -9,7 +9,7 @@ that hangs stops neither the kubelet's calls nor our end.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -71,7 +71,8 @@ class GpuMonitor:
         )
         self._worker = WorkerThread("nvml")
         self._pump: EventPump | None = None
-        self._asked_seconds: float | None = None
+        self._asked_seconds: list[float] = []
+        """Since when each call that has not come back is waited for, the oldest first."""
         self._problem: str | None = "NVML was not asked yet"
         self.first_reading: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
         """Done once there are cards to share."""
@@ -79,8 +80,8 @@ class GpuMonitor:
     @property
     def problem(self) -> str | None:
         """Why the cards may not be as the inventory says; None if they are."""
-        if self._asked_seconds is not None:
-            silent_seconds = self._clock() - self._asked_seconds
+        if self._asked_seconds:
+            silent_seconds = self._clock() - self._asked_seconds[0]
             if silent_seconds > SILENCE_SECONDS:
                 return f"NVML has not answered for {silent_seconds:.0f} s"
         if self._problem is None and self._pump is not None:
@@ -94,20 +95,27 @@ class GpuMonitor:
             UnitError: the memory unit cannot work on the cards that are there.
         """
         back_off = BackOff()
-        while True:
-            try:
-                await self._call(self._gpus.open)
+        try:
+            while True:
                 try:
-                    await self._first_look()
-                    back_off.reset()
-                    await self._keep_looking()
-                finally:
-                    await self._close()
-            except* NvmlError as group:
-                self._trouble(str(group.exceptions[0]))
-            await asyncio.sleep(back_off.next_seconds())
+                    await self._watch_once(back_off)
+                except* NvmlError as group:
+                    self._trouble(str(group.exceptions[0]))
+                await asyncio.sleep(back_off.next_seconds())
+        finally:
+            self._worker.close()
 
-    async def _first_look(self) -> None:
+    async def _watch_once(self, back_off: BackOff) -> None:
+        """Watch until the driver does not answer; never returns by itself."""
+        await self._call(self._gpus.open)
+        try:
+            reading = await self._first_look()
+            back_off.reset()
+            await self._keep_looking(reading)
+        finally:
+            await self._close()
+
+    async def _first_look(self) -> Reading:
         reading = await self._call(self._gpus.read)
         self._inventory.take_reading(reading)
         if not self._inventory.cards:
@@ -124,41 +132,44 @@ class GpuMonitor:
         )
         if not self.first_reading.done():
             self.first_reading.set_result(reading)
+        return reading
 
-    async def _keep_looking(self) -> None:
+    async def _keep_looking(self, reading: Reading) -> None:
         if not self._rule.health:
-            await self._look_again()
+            await self._look_again(reading)
             return
         pump = EventPump(self._gpus, self._metrics, self._clock)
         self._pump = pump
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._hear(pump), name="hear the driver's events")
-            tasks.create_task(self._look_again(), name="look at the cards again")
+            tasks.create_task(self._look_again(reading), name="look at the cards again")
 
-    async def _look_again(self) -> None:
-        gpu_uuids: set[str] | None = None
+    async def _look_again(self, before: Reading) -> None:
         while True:
             await asyncio.sleep(self._rule.probe_seconds)
             try:
                 reading = await self._call(self._gpus.read)
             except NvmlUnavailable as error:
-                self._watch.all_unreachable(str(error))
+                if self._rule.health:
+                    self._watch.all_unreachable(str(error))
                 raise
             self._inventory.take_reading(reading)
             if self._rule.health:
+                self._watch.look_for_lost(reading)
                 await self._watch.probe(self._ask)
-            now = {gpu.uuid for gpu in reading.gpus}
-            if gpu_uuids is not None and now != gpu_uuids and self._pump is not None:
+            if self._pump is not None and _uuids(reading) != _uuids(before):
                 # An event set hears only the GPUs that were registered with it.
                 self._pump.renew()
-            gpu_uuids = now
+            before = reading
 
     async def _hear(self, pump: EventPump) -> None:
-        async for heard in pump.heard():
-            if isinstance(heard, Unwatched):
-                self._watch.set_unwatched(heard.uuids)
-            else:
-                await self._watch.react(heard, self._ask)
+        # Closed here and now, also when we are stopped in the middle of a reaction.
+        async with aclosing(pump.heard()) as all_heard:
+            async for heard in all_heard:
+                if isinstance(heard, Unwatched):
+                    self._watch.set_unwatched(heard.uuids)
+                else:
+                    await self._watch.react(heard, self._ask)
 
     async def _ask(self, uuid: str) -> Probe:
         return await self._call(self._gpus.probe, uuid)
@@ -170,13 +181,18 @@ class GpuMonitor:
                 await self._call(self._gpus.close)
 
     async def _call(self, function: Callable[..., T], *arguments: object) -> T:
-        self._asked_seconds = self._clock()
+        asked_seconds = self._clock()
+        self._asked_seconds.append(asked_seconds)
         try:
             return await self._worker.call(function, *arguments)
         finally:
-            self._asked_seconds = None
+            self._asked_seconds.remove(asked_seconds)
 
     def _trouble(self, problem: str) -> None:
         if problem != self._problem:
             log.error("nvml_unavailable", error=problem, doing="trying again")
         self._problem = problem
+
+
+def _uuids(reading: Reading) -> set[str]:
+    return {gpu.uuid for gpu in reading.gpus}

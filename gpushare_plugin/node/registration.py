@@ -156,7 +156,9 @@ class PluginLife:
         try:
             server.add_insecure_port(f"unix:{path}")
         except RuntimeError as error:
-            raise PluginSocketError(f"{path} cannot be bound: {error}") from error
+            # Without the nonce, so that the same trouble has the same words at each try.
+            told = str(error).replace(path.name, f"{self._rule.names.socket_prefix}-*.sock")
+            raise PluginSocketError(f"no socket in {path.parent}: {told}") from error
         await server.start()
         self.socket = path
         try:
@@ -177,8 +179,8 @@ def check_socket_path(path: Path) -> None:
     length = len(os.fsencode(path))
     if length > LONGEST_SOCKET_PATH_BYTES:
         raise PluginSocketError(
-            f"{path} has {length} bytes; a socket's path has at most"
-            f" {LONGEST_SOCKET_PATH_BYTES}: name a shorter --plugin-dir"
+            f"a socket in {path.parent} has a path of {length} bytes, and at most"
+            f" {LONGEST_SOCKET_PATH_BYTES} are possible: name a shorter --plugin-dir"
         )
     if not path.parent.is_dir():
         raise PluginSocketError(

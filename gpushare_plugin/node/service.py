@@ -117,20 +117,34 @@ class DevicePluginService:
         self._metrics = metrics
         self._lists = lists
         self._deadline_seconds = allocate_deadline_seconds
-        self._allocating = 0
+        self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.streams = Streams()
 
     def new_life(self) -> None:
-        """Forget the streams of the life before."""
+        """Forget the streams of the life before, and have the first list ready."""
         self.streams = Streams()
+        # The kubelet shows no unit of ours until it has the list, so it need not wait for it.
+        self._lists.message(self._inventory.snapshot())
 
     async def answered(self, *, timeout_seconds: float) -> None:
-        """Return once no Allocate is under way, or after the time-out."""
+        """Return once no call that a pod hangs on is under way, or after the time-out."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._idle.wait()
+
+    def _begin(self, context: "Context") -> None:
+        """Count a call in that a pod hangs on, and out once its answer has been sent."""
+        self._under_way += 1
+        self._idle.clear()
+        # Not where we return: the answer is still on its way to the kubelet then.
+        context.add_done_callback(self._end)  # type: ignore[arg-type]  # no Protocol in the stubs
+
+    def _end(self, _: object) -> None:
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._idle.set()
 
     async def options(self, _: pb.Empty, __: "Context") -> pb.DevicePluginOptions:
         """Answer GetDevicePluginOptions."""
@@ -153,10 +167,11 @@ class DevicePluginService:
             log.info("stream_ended", streams=streams.open)
 
     async def preferred(
-        self, request: pb.PreferredAllocationRequest, _: "Context"
+        self, request: pb.PreferredAllocationRequest, context: "Context"
     ) -> pb.PreferredAllocationResponse:
         """Answer GetPreferredAllocation."""
         began = time.perf_counter()
+        self._begin(context)
         caller = await self._admission.pod_of_call()
         response = pb.PreferredAllocationResponse()
         for each in request.container_requests:
@@ -175,8 +190,7 @@ class DevicePluginService:
     ) -> pb.AllocateResponse:
         """Answer Allocate."""
         began = time.perf_counter()
-        self._allocating += 1
-        self._idle.clear()
+        self._begin(context)
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 return await self._allocate(request)
@@ -186,9 +200,6 @@ class DevicePluginService:
             text = f"no answer within {self._deadline_seconds:g} s; the pod must be made anew"
             await self._refuse(context, AllocationRefused(Refusal.DEADLINE, text))
         finally:
-            self._allocating -= 1
-            if self._allocating == 0:
-                self._idle.set()
             self._metrics.allocate_seconds.observe(time.perf_counter() - began)
         raise AssertionError("abort() returned")
 

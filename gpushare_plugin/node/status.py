@@ -19,6 +19,9 @@ log = event_logger(__name__)
 
 Problems = tuple[str, ...]
 
+SHUTDOWN_SECONDS = 0.5
+"""How long our end waits for pages that are being read."""
+
 
 class StatusPages:
     """Serves the pages."""
@@ -36,7 +39,9 @@ class StatusPages:
 
     async def run(self, host: str, port: int) -> None:
         """Serve until cancelled."""
-        runner = web.AppRunner(self._app(), access_log=None, handle_signals=False)
+        runner = web.AppRunner(
+            self._app(), access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS
+        )
         await runner.setup()
         try:
             await self._listen(runner, host, port)
@@ -48,7 +53,7 @@ class StatusPages:
         back_off = BackOff()
         said = False
         while True:
-            site = web.TCPSite(runner, host or None, port, shutdown_timeout=0.5)
+            site = web.TCPSite(runner, host or None, port)
             try:
                 await site.start()
             except OSError as error:

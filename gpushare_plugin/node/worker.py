@@ -17,7 +17,7 @@ class WorkerThread:
     """Runs one blocking call after the other."""
 
     def __init__(self, name: str) -> None:
-        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -36,9 +36,13 @@ class WorkerThread:
         self._calls.put(run)
         return await answer
 
+    def close(self) -> None:
+        """Let the thread end once the calls that were asked for have come back."""
+        self._calls.put(None)
+
     def _run(self) -> None:
-        while True:
-            self._calls.get()()
+        while (call := self._calls.get()) is not None:
+            call()
 
 
 def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> None:

@@ -16,6 +16,7 @@ from tests.recordings import REPOSITORY, check_recording
 
 REFERENCE = REPOSITORY / "docs" / "reference"
 PACKAGE = REPOSITORY / "gpushare_plugin"
+LEVELS = ("debug", "info", "warning", "error")
 
 
 def test_every_setting_is_on_its_page_with_its_default(golden_rewrite: bool) -> None:
@@ -139,5 +140,6 @@ def _log_calls(path: Path) -> Iterator[ast.Call]:
             and isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
             and node.func.value.id == "log"
+            and node.func.attr in LEVELS
         ):
             yield node

@@ -74,6 +74,21 @@ def _numa_node(handle: Handle) -> int | None:
     return (mask & -mask).bit_length() - 1 if mask else None
 
 
+def uncorrected_ecc(handle: Handle) -> int | None:
+    """Return the volatile count of uncorrected errors; None where the card does not count.
+
+    Raises:
+        NVMLError_GpuIsLost: the card is off the bus, which is not the same.
+    """
+    counted = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
+    try:
+        return int(pynvml.nvmlDeviceGetTotalEccErrors(handle, *counted))
+    except pynvml.NVMLError_GpuIsLost:
+        raise
+    except pynvml.NVMLError:
+        return None
+
+
 def mig_is_on(handle: Handle) -> bool:
     """Say whether the GPU is in MIG mode now."""
     mode = or_none(pynvml.nvmlDeviceGetMigMode, handle)

@@ -13,7 +13,13 @@ import pynvml
 from gpushare_plugin.adapters.nvml import topology
 from gpushare_plugin.adapters.nvml.answers import Handle, handles, or_none, text, told
 from gpushare_plugin.adapters.nvml.events import NvmlEvents
-from gpushare_plugin.adapters.nvml.gpus import gpu, gpu_without_memory, instance, mig_is_on
+from gpushare_plugin.adapters.nvml.gpus import (
+    gpu,
+    gpu_without_memory,
+    instance,
+    mig_is_on,
+    uncorrected_ecc,
+)
 from gpushare_plugin.core.devices import Gpu
 from gpushare_plugin.core.sharing import LeftOut
 from gpushare_plugin.errors import NvmlError, NvmlUnavailable
@@ -46,8 +52,13 @@ class NvmlSource:
                 ctypes.CDLL(str(self._library))
             except OSError as error:
                 raise NvmlUnavailable(f"{self._library} cannot be loaded: {error}") from error
-        with told("connecting to the driver"):
-            pynvml.nvmlInit()
+        try:
+            with told("connecting to the driver"):
+                pynvml.nvmlInit()
+        except NvmlUnavailable:
+            raise
+        except NvmlError as error:
+            raise NvmlUnavailable(str(error)) from error
 
     def close(self) -> None:
         """Disconnect; never raises."""
@@ -70,7 +81,9 @@ class NvmlSource:
                         gpus.append(gpu(handle, index))
                         continue
                     any_mig = True
-                    gpus += self._instances(handle, index)
+                    instances, unread = self._instances(handle, index)
+                    gpus += instances
+                    left_out += unread
             except NvmlUnavailable:
                 raise
             except NvmlError as error:
@@ -83,18 +96,28 @@ class NvmlSource:
             any_mig=any_mig,
         )
 
-    def _instances(self, parent: Handle, index: int) -> list[Gpu]:
+    def _instances(self, parent: Handle, index: int) -> tuple[list[Gpu], list[LeftOut]]:
         if not self._share_mig:
             raise NvmlError("MIG mode is on; --mig shared shares its instances")
         whole = gpu_without_memory(parent, index)
-        instances = []
+        instances: list[Gpu] = []
+        left_out: list[LeftOut] = []
         for slot in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(parent)):
             handle = or_none(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, slot)
-            if handle is not None:
-                instances.append(instance(handle, whole))
-        if not instances:
+            if handle is None:
+                continue
+            name = f"MIG instance {slot} of NVML index {index}"
+            try:
+                with told(name):
+                    name = text(pynvml.nvmlDeviceGetUUID(handle))
+                    instances.append(instance(handle, whole))
+            except NvmlUnavailable:
+                raise
+            except NvmlError as error:
+                left_out.append(LeftOut(name=name, reason=str(error)))
+        if not instances and not left_out:
             raise NvmlError("MIG mode is on, and there is no MIG instance to share")
-        return instances
+        return instances, left_out
 
     def links(self) -> tuple[Link, ...]:
         """Return how the GPUs are joined; see `ports.GpuSource`."""
@@ -105,8 +128,7 @@ class NvmlSource:
         with told(f"card {uuid}"):
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
             pynvml.nvmlDeviceGetMemoryInfo(handle)
-        counted = (pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC)
-        return Probe(uncorrected_ecc=or_none(pynvml.nvmlDeviceGetTotalEccErrors, handle, *counted))
+            return Probe(uncorrected_ecc=uncorrected_ecc(handle))
 
     def events(self) -> "NvmlEvents":
         """Make an event set over all GPUs; see `ports.GpuSource`."""

@@ -1,0 +1,13 @@
+"""Benchmarks of the node daemon: what DESIGN calls fast, measured.
+
+`python -m bench` prints each row beside an empty grpc.aio plugin that is measured in
+the same rounds, because machines are noisy: the ratio is the figure.
+
+Rule 1: both sides are processes of their own and are called by the same client, this
+process; its cost is in both figures alike.
+Rule 2: nothing here decides a test. The exit code says whether everything ran, not
+whether it was fast.
+
+Where to start reading: `__main__`, then `calls`, `starts` and `rest` (the rows), and
+`subjects` (the processes that are measured).
+"""

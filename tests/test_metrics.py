@@ -1,0 +1,164 @@
+"""What a scrape shows: states computed then, events counted when they happened."""
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpushare_plugin.metrics import CardState, ContainerShare, NodeMetrics, NodeState
+
+T4 = CardState(
+    index=0,
+    uuid="GPU-a",
+    model="Tesla T4",
+    units=15,
+    allocated_units=4,
+    healthy=True,
+    watched=True,
+)
+STATE = NodeState(
+    resource="aliyun.com/gpu-mem",
+    isolation="none",
+    enforced=False,
+    nvml_up=True,
+    registered=True,
+    list_streams=1,
+    gpus_left_out=0,
+    cards=(T4,),
+    containers=(
+        ContainerShare(namespace="default", pod="a", container="main", uuid="GPU-a", units=4),
+    ),
+    build={"version": "1"},
+)
+
+CARD = (("index", "0"), ("model", "Tesla T4"), ("uuid", "GPU-a"))
+
+
+def samples(metrics: NodeMetrics) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(metrics.exposition().decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+def showing(state: NodeState) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    metrics = NodeMetrics()
+    metrics.show(lambda: state)
+    return samples(metrics)
+
+
+def test_a_card_is_shown_with_its_units_what_is_held_and_its_health() -> None:
+    shown = showing(STATE)
+
+    assert shown["gpushare_card_units"] == {CARD: 15}
+    assert shown["gpushare_card_allocated_units"] == {CARD: 4}
+    assert shown["gpushare_card_healthy"] == {CARD: 1}
+    assert shown["gpushare_card_watched"] == {CARD: 1}
+
+
+def test_a_sick_and_an_unwatched_card_are_two_things() -> None:
+    shown = showing(replace(STATE, cards=(replace(T4, healthy=False, watched=False),)))
+
+    assert shown["gpushare_card_healthy"] == {CARD: 0}
+    assert shown["gpushare_card_watched"] == {CARD: 0}
+
+
+def test_b26_what_is_not_known_is_left_out_and_the_scrape_goes_on() -> None:
+    shown = showing(replace(STATE, cards=(replace(T4, allocated_units=None),), containers=()))
+
+    assert "gpushare_card_allocated_units" not in shown
+    assert "gpushare_container_units" not in shown
+    assert shown["gpushare_card_units"] == {CARD: 15}
+
+
+def test_a_containers_share_is_shown_with_pod_and_card() -> None:
+    shown = showing(STATE)
+
+    labels = (("container", "main"), ("namespace", "default"), ("pod", "a"), ("uuid", "GPU-a"))
+    assert shown["gpushare_container_units"] == {labels: 4}
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+def test_the_isolation_in_force_says_honestly_whether_it_enforces(*, enforced: bool) -> None:
+    shown = showing(replace(STATE, isolation="driver", enforced=enforced))
+
+    assert shown["gpushare_isolation_info"] == {
+        (("enforced", "true" if enforced else "false"), ("isolation", "driver")): 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("gpushare_nvml_up", {"nvml_up": False}),
+        ("gpushare_registered", {"registered": False}),
+        ("gpushare_list_streams", {"list_streams": 0}),
+    ],
+)
+def test_a_state_is_computed_at_the_scrape_so_it_cannot_go_stale(
+    name: str, changes: dict[str, bool]
+) -> None:
+    states = [STATE]
+    metrics = NodeMetrics()
+    metrics.show(lambda: states[-1])
+    before = samples(metrics)[name]
+    states.append(replace(STATE, **changes))  # type: ignore[arg-type]
+
+    assert (before, samples(metrics)[name]) == ({(): 1}, {(): 0})
+
+
+def test_events_are_counted_by_their_labels() -> None:
+    metrics = NodeMetrics()
+    metrics.registrations.inc()
+    metrics.xids.labels("GPU-a", "79").inc()
+    metrics.xids.labels("GPU-a", "79").inc()
+    metrics.allocate_refusals.labels("several_cards").inc()
+    metrics.allocate_seconds.observe(0.003)
+
+    shown = samples(metrics)
+
+    assert shown["gpushare_registrations_total"] == {(): 1}
+    assert shown["gpushare_xids_total"] == {(("uuid", "GPU-a"), ("xid", "79")): 2}
+    assert shown["gpushare_allocate_refusals_total"] == {(("cause", "several_cards"),): 1}
+    assert shown["gpushare_allocate_seconds_count"] == {(): 1}
+    assert shown["gpushare_allocate_seconds_bucket"][("le", "0.0025"),] == 0
+    assert shown["gpushare_allocate_seconds_bucket"][("le", "0.005"),] == 1
+
+
+def test_there_is_no_series_of_when_each_counter_was_made() -> None:
+    metrics = NodeMetrics()
+    metrics.registrations.inc()
+
+    assert not any(name.endswith("_created") for name in samples(metrics))
+
+
+def test_every_metric_has_our_prefix_and_a_help_that_is_a_sentence() -> None:
+    metrics = NodeMetrics()
+    metrics.show(lambda: STATE)
+
+    families = list(text_string_to_metric_families(metrics.exposition().decode()))
+
+    assert all(family.name.startswith("gpushare_") for family in families)
+    assert all(family.documentation.endswith(".") for family in families)
+
+
+def test_labels_with_odd_characters_survive_the_text_format() -> None:
+    odd = 'two\nlines "quoted" \\ \N{GREEK SMALL LETTER MU}'
+
+    shown = showing(replace(STATE, cards=(replace(T4, model=odd),)))
+
+    [labels] = shown["gpushare_card_units"]
+    assert dict(labels)["model"] == odd
+
+
+def test_metrics_of_two_daemons_in_one_process_do_not_mix() -> None:
+    registry = CollectorRegistry()
+    one, other = NodeMetrics(registry), NodeMetrics()
+
+    one.registrations.inc()
+
+    assert samples(one)["gpushare_registrations_total"] == {(): 1}
+    assert samples(other)["gpushare_registrations_total"] == {(): 0}
+    assert one.registry is registry
