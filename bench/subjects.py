@@ -43,7 +43,7 @@ def plugin_dir(folder: Path) -> Path:
 def daemon_command(folder: Path, *, pod_resources: Path | None = None) -> list[str]:
     """Return module and arguments of the node daemon in this folder."""
     return [
-        *("gpushare_plugin", "node", "--plugin-dir", str(plugin_dir(folder))),
+        *("gpushare_plugin", "node", "--without-cluster", "--plugin-dir", str(plugin_dir(folder))),
         *("--pod-resources-socket", str(pod_resources or folder / "nobody.sock")),
         *("--simulate", "h200-x8", "--simulate-events", str(folder / "events")),
         *("--memory-unit", UNIT, "--status-address", "127.0.0.1:0"),

@@ -7,6 +7,8 @@ text names the thing, what was found, what was expected and what to do.
     GpushareError
     ├── ConfigError            a setting is wrong: the start stops
     │   └── UnitError          the memory unit cannot work on these cards
+    ├── RecordError            what a node or pod is annotated with does not parse
+    ├── QuantityError          a Kubernetes quantity that does not parse
     ├── DeviceIdError          a device ID that is not one of ours
     ├── AllocationRefused      one container cannot be served
     ├── NvmlError              NVML did not answer, or answered with an error
@@ -16,6 +18,13 @@ text names the thing, what was found, what was expected and what to do.
     │   ├── KubeletUnavailable    nobody answers, or not now: try again
     │   └── KubeletRefused        it will never take us: trying again is no use
     ├── PluginSocketError      our own socket cannot be made
+    ├── ApiError               the API server did not do what was asked
+    │   ├── ApiUnavailable     nobody answers, or not now: try again
+    │   │   └── ApiThrottled   it says when to come again
+    │   ├── ApiRefused         401, 403: the credentials or the rights are not enough
+    │   ├── ApiConflict        409, 422: the object is another one by now
+    │   ├── ApiNotFound        404
+    │   └── ApiExpired         410: the version asked for is forgotten; list again
     ├── PodResourcesError      the kubelet did not tell which pod holds what
     └── SimulationError        a simulated peer cannot be set up
 """
@@ -35,6 +44,14 @@ class UnitError(ConfigError):
     """The memory unit cannot work on the cards of this node."""
 
 
+class RecordError(GpushareError):
+    """An annotation of ours that does not parse, or cannot be written."""
+
+
+class QuantityError(GpushareError):
+    """A text that is no Kubernetes quantity."""
+
+
 class DeviceIdError(GpushareError):
     """A device ID is malformed, foreign, or of no card of this node."""
 
@@ -46,6 +63,7 @@ class Refusal(Enum):
     UNKNOWN_DEVICE = "unknown_device"
     BAD_REQUEST = "bad_request"
     UNHEALTHY_CARD = "unhealthy_card"
+    NO_EXTENDER = "no_extender"
     DEADLINE = "deadline"
 
 
@@ -87,6 +105,42 @@ class KubeletRefused(KubeletError):
 
 class PluginSocketError(GpushareError):
     """Our own socket cannot be made: no permission, a path too long, no folder."""
+
+
+class ApiError(GpushareError):
+    """The API server did not do what was asked; the text names verb, object and reason."""
+
+
+class ApiUnavailable(ApiError):
+    """Nobody answers, or not now (5xx, 429, time-out): trying again may help."""
+
+
+class ApiThrottled(ApiUnavailable):
+    """429, or any other answer that says when to come again.
+
+    Attributes:
+        retry_after_seconds: how long the server asks to be left alone.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ApiRefused(ApiError):
+    """401 or 403: the credentials or the rights are not enough."""
+
+
+class ApiConflict(ApiError):
+    """409 or 422: the object is another one by now."""
+
+
+class ApiNotFound(ApiError):
+    """404: there is no such object."""
+
+
+class ApiExpired(ApiError):
+    """410: the resource version is forgotten; list again."""
 
 
 class PodResourcesError(GpushareError):

@@ -90,3 +90,5 @@ def configure(level: str, *, stream: TextIO | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("gpushare_plugin").setLevel(level.upper())
+    # It calls the end of a watch an error; a lost event costs nothing, since sockets are compared.
+    logging.getLogger("watchdog").setLevel(logging.CRITICAL)

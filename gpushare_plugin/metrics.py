@@ -160,6 +160,13 @@ class NodeMetrics:
         self.allocate_refusals = self._counter(
             "allocate_refusals", "Containers that Allocate refused, by cause.", "cause"
         )
+        self.published = self._counter("published", "Writes to the API server.", "object")
+        self.publish_failures = self._counter(
+            "publish_failures", "Writes to the API server that failed.", "object"
+        )
+        self.overcommits = self._counter(
+            "overcommits", "Containers put on a card without room, as their extender chose."
+        )
         self.pod_lookups = self._counter(
             "pod_lookups",
             "How often the pod of a call was known, none, unclear, or failed.",

@@ -43,7 +43,7 @@ async def run_until_stopped(
         running = asyncio.create_task(run(config), name="the daemon")
         try:
             wanted = await _next_config(requests, running, load)
-        except ConfigError as error:
+        except GpushareError as error:
             if last_good is None or last_good == config:
                 raise
             log.error("configuration_does_not_work", error=error, doing="the last good one again")

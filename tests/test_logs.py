@@ -116,6 +116,12 @@ def test_the_level_is_ours_alone_others_are_heard_from_warning_on(stream: io.Str
     assert fields_of(stream.getvalue()) == [r'warning "two words\nand a line"']
 
 
+def test_the_file_watchers_own_lines_are_not_written(stream: io.StringIO) -> None:
+    logging.getLogger("watchdog.observers.inotify").error("the thread is inactive")
+
+    assert stream.getvalue() == ""
+
+
 def test_configuring_again_replaces_format_and_level_and_adds_no_second_line() -> None:
     first, second = io.StringIO(), io.StringIO()
     configure("debug", stream=first)

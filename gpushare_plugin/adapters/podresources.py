@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from gpushare_plugin.adapters.channels import socket_channel
 from gpushare_plugin.core.association import ContainerDevices, ListedPod, PodName
@@ -25,10 +26,12 @@ class PodResourcesClient:
     def __init__(self, socket: Path) -> None:
         self._socket = socket
         self._channel = socket_channel(socket)
+        self._list: grpc.aio.UnaryUnaryMultiCallable[pb.ListPodResourcesRequest, bytes]
         self._list = self._channel.unary_unary(
             "/v1.PodResourcesLister/List",
             request_serializer=pb.ListPodResourcesRequest.SerializeToString,
-            response_deserializer=pb.ListPodResourcesResponse.FromString,
+            # Read by us: gRPC would log what it cannot read, and hand over an error of its own.
+            response_deserializer=None,
         )
 
     async def list_pods(self, resource_name: str, *, timeout_seconds: float) -> Sequence[ListedPod]:
@@ -37,7 +40,13 @@ class PodResourcesClient:
             answer = await self._list(pb.ListPodResourcesRequest(), timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
             raise PodResourcesError(_told(error, self._socket)) from error
-        return [_listed(pod, resource_name) for pod in answer.pod_resources]
+        try:
+            read = pb.ListPodResourcesResponse.FromString(answer)
+        except DecodeError as error:
+            raise PodResourcesError(
+                f"the kubelet at {self._socket} answered with what is no list of pods: {error}"
+            ) from error
+        return [_listed(pod, resource_name) for pod in read.pod_resources]
 
     async def close(self) -> None:
         """Close the channel."""

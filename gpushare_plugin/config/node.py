@@ -63,6 +63,23 @@ class NodeConfig:
     dialect: str = _setting(
         "aliyun", _dialect_name, "the table of names: resource, environment, socket"
     )
+    node_name: str | None = _setting(
+        None, str, "the name of this node's object; NODE_NAME is read too"
+    )
+    without_cluster: bool = _setting(
+        "off", parsing.switch, "there is a kubelet, but no API server: place pods by policy alone"
+    )
+    kubeconfig: Path | None = _setting(
+        None, parsing.absolute_path, "how to reach the API server, in place of the service account"
+    )
+    require_extender: bool = _setting(
+        "off", parsing.switch, "refuse a pod for which no extender chose a card"
+    )
+    strict: bool = _setting(
+        "off",
+        parsing.switch,
+        "refuse a pod that its extender put on a full card, rather than over-commit the card",
+    )
     resource_name: str | None = _setting(
         None, check_resource_name, "the extended resource, in place of the dialect's"
     )
@@ -185,9 +202,23 @@ class NodeConfig:
                     "--mig shared: a MIG instance has no device node of its own; expected"
                     " --device-injection envvar or cdi"
                 )
+        if self.without_cluster and self.require_extender:
+            raise ConfigError("--require-extender: without a cluster there is no extender")
         if self.simulate is not None and self.nvml_library is not None:
             raise ConfigError(
                 "--simulate brings its own NVML; expected no --nvml-library beside it"
+            )
+
+    def check_cluster(self) -> None:
+        """Make sure that this node's object can be found, where there is an API server.
+
+        Raises:
+            ConfigError: nothing says what the node is called.
+        """
+        if not self.without_cluster and not self.node_name:
+            raise ConfigError(
+                "--node-name: found none, expected the name of this node's object (in a pod, from"
+                " spec.nodeName); or set --without-cluster where there is no API server"
             )
 
     @property

@@ -18,6 +18,8 @@ from gpushare_plugin.config.parsing import xids
 from gpushare_plugin.core.units import unit_text
 from gpushare_plugin.errors import ConfigError
 
+NODE_NAME = "NODE_NAME"
+"""What the original's manifests call it."""
 DISABLE_HEALTH = "DP_DISABLE_HEALTHCHECKS"
 """NVIDIA's device plugin's variable: `all`, `xids`, or more XIDs to pass over."""
 
@@ -114,6 +116,8 @@ def _given(
         yield setting.flag, flags[setting.field]
     if environ.get(setting.variable):
         yield setting.variable, environ[setting.variable]
+    if setting.field == "node_name" and environ.get(NODE_NAME):
+        yield NODE_NAME, environ[NODE_NAME]
     if setting.key in keys:
         yield f"{file}, key {setting.key}", keys[setting.key]
 

@@ -9,8 +9,9 @@ Rule 2: pods are told apart by namespace and name: PodResources knows no UID. A 
 that held devices, or was named here, and holds none any more is another one of the
 same name. One that goes and comes again between two listings, and held nothing in
 the first, is taken for the same.
-Rule 3: what pods *want* is not known here, so of pods first listed together none can
-be told from those that never ask for a device.
+Rule 3: a pod whose spec is known waits only while a container lacks what it asks for.
+Of pods whose specs are not known, none of those first listed together can be told from
+those that never ask for a device.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,8 @@ class ListedPod:
 
     pod: PodName
     containers: tuple[ContainerDevices, ...]
+    waits: bool | None = None
+    """Whether the pod's spec says that a container lacks what it asks for; None if unknown."""
 
     @property
     def holds_devices(self) -> bool:
@@ -54,6 +57,8 @@ class ListedPod:
     @property
     def lacks_devices(self) -> bool:
         """Whether some container holds none; init containers are not listed at all."""
+        if self.waits is not None:
+            return self.waits
         return not self.containers or any(not each.device_ids for each in self.containers)
 
 
@@ -77,6 +82,8 @@ class Unclear:
 
 
 Caller = Known | NoPod | Unclear
+
+NO_POD = NoPod()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +126,9 @@ def called(
     """Return what is known after a listing during a call, and whose call it is."""
     pods = tuple(pods)
     now = listed(before, pods, at_seconds=at_seconds)
+    waiting = [pod.pod for pod in pods if pod.waits]
+    if len(waiting) == 1:
+        return _known(now, waiting[0], at_seconds)
     possible = now.newest() & {pod.pod for pod in pods if pod.lacks_devices}
     settled = {
         name
@@ -134,9 +144,12 @@ def called(
         case []:
             return now, NoPod()
         case [pod]:
-            # It holds devices once this call is answered, listed or not.
-            holding = now.holding | {pod}
-            known = replace(now, holding=holding, last=pod, last_call_seconds=at_seconds)
-            return known, Known(pod=pod)
+            return _known(now, pod, at_seconds)
         case several:
             return now, Unclear(pods=tuple(several))
+
+
+def _known(now: Admissions, pod: PodName, at_seconds: float) -> tuple[Admissions, Known]:
+    # It holds devices once this call is answered, listed or not.
+    holding = now.holding | {pod}
+    return replace(now, holding=holding, last=pod, last_call_seconds=at_seconds), Known(pod=pod)

@@ -25,11 +25,24 @@ class EnvironmentNames:
     """The variables that a container finds; None where the dialect has no such variable."""
 
     visible_devices: str
-    card_index: str | None
-    pod_units: str | None
-    container_units: str | None
-    card_units: str | None
-    isolation_off: str | None
+    card_index: str | None = None
+    pod_units: str | None = None
+    container_units: str | None = None
+    card_units: str | None = None
+    isolation_off: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodAnnotationNames:
+    """What a pod's bookkeeping is called; None where the dialect has no such annotation."""
+
+    assigned: str
+    assume_time: str
+    card_index: str | None = None
+    pod_units: str | None = None
+    card_units: str | None = None
+    container_card_index: str | None = None
+    """With the container's number in place of `{}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +52,28 @@ class Dialect:
     name: str
     memory_resource: str
     """The extended resource that counts memory units."""
+    core_resource: str
+    """The extended resource that counts compute, 100 a card."""
+    count_resource: str | None
+    """The node's number of cards, in its status; never scheduled by."""
     default_unit: str
     socket_prefix: str
     """Our socket in the plugin folder is `<prefix>-<nonce>.sock`."""
+    core_socket_prefix: str
     environment: EnvironmentNames
+    annotations: PodAnnotationNames
+    isolation_label: str | None = None
+    """The node label by which an admin turns cGPU's isolation off, with the value `true`."""
 
 
 ALIYUN = Dialect(
     name="aliyun",
     memory_resource="aliyun.com/gpu-mem",
+    core_resource="aliyun.com/gpu-core.percentage",
+    count_resource="aliyun.com/gpu-count",
     default_unit="GiB",
     socket_prefix="aliyungpushare",
+    core_socket_prefix="aliyungpushare-core",
     environment=EnvironmentNames(
         visible_devices="NVIDIA_VISIBLE_DEVICES",
         card_index="ALIYUN_COM_GPU_MEM_IDX",
@@ -58,9 +82,33 @@ ALIYUN = Dialect(
         card_units="ALIYUN_COM_GPU_MEM_DEV",
         isolation_off="CGPU_DISABLE",
     ),
+    annotations=PodAnnotationNames(
+        assigned="ALIYUN_COM_GPU_MEM_ASSIGNED",
+        assume_time="ALIYUN_COM_GPU_MEM_ASSUME_TIME",
+        card_index="ALIYUN_COM_GPU_MEM_IDX",
+        pod_units="ALIYUN_COM_GPU_MEM_POD",
+        card_units="ALIYUN_COM_GPU_MEM_DEV",
+    ),
+    isolation_label="cgpu.disable.isolation",
 )
 
-DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (ALIYUN,)}
+TENCENT = Dialect(
+    name="tencent",
+    memory_resource="tencent.com/vcuda-memory",
+    core_resource="tencent.com/vcuda-core",
+    count_resource=None,
+    default_unit="256MiB",
+    socket_prefix="vcuda-memory",
+    core_socket_prefix="vcuda-core",
+    environment=EnvironmentNames(visible_devices="NVIDIA_VISIBLE_DEVICES"),
+    annotations=PodAnnotationNames(
+        assigned="tencent.com/gpu-assigned",
+        assume_time="tencent.com/predicate-time",
+        container_card_index="tencent.com/predicate-gpu-idx-{}",
+    ),
+)
+
+DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (ALIYUN, TENCENT)}
 
 
 def find_dialect(name: str, *, resource_name: str | None = None) -> Dialect:

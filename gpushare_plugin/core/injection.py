@@ -1,7 +1,8 @@
 """What a container is given: the environment, device nodes and CDI names of its share.
 
 Rule 1: the dialect's variables are always there, whatever the way of injection.
-Rule 2: a share is of one card, so every value is of that card.
+Rule 2: a share of several cards, which only a pod that asked for it has, gives each
+value as a comma list, in order of card index.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,9 +35,9 @@ class DeviceInjection(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The units of one card that one container holds."""
+    """The units that one container holds, of one card, or evenly of several."""
 
-    card: Card
+    cards: tuple[Card, ...]
     container_units: int
     pod_units: int
     """The units of the container's pod; the container's where the pod's are not known."""
@@ -80,22 +81,23 @@ class InjectionRule:
             case DeviceInjection.ENVVAR:
                 return Injection(envs=envs)
             case DeviceInjection.CDI:
-                name = cdi_name(share.card)
-                return Injection(envs=envs, cdi_devices=(name,), annotations={CDI_ANNOTATION: name})
+                names = tuple(cdi_name(card) for card in share.cards)
+                together = {CDI_ANNOTATION: ",".join(names)}
+                return Injection(envs=envs, cdi_devices=names, annotations=together)
             case DeviceInjection.DEVICE_NODES:
-                node = f"/dev/nvidia{share.card.gpu.minor_number}"
-                return Injection(envs=envs, device_nodes=(node, *self.control_nodes))
+                nodes = [f"/dev/nvidia{card.gpu.minor_number}" for card in share.cards]
+                return Injection(envs=envs, device_nodes=(*nodes, *self.control_nodes))
 
     def environment(self, share: Share) -> dict[str, str]:
         """Return the dialect's variables for this share."""
-        card = share.card
         by_index = self.visible is VisibleDevices.INDEX
+        visible = [str(card.gpu.nvml_index) if by_index else card.uuid for card in share.cards]
         values = {
-            self.names.visible_devices: str(card.gpu.nvml_index) if by_index else card.uuid,
-            self.names.card_index: str(card.index),
+            self.names.visible_devices: ",".join(visible),
+            self.names.card_index: ",".join(str(card.index) for card in share.cards),
             self.names.pod_units: str(share.pod_units),
             self.names.container_units: str(share.container_units),
-            self.names.card_units: str(card.units),
+            self.names.card_units: ",".join(str(card.units) for card in share.cards),
             self.names.isolation_off: "true" if self.cgpu_disable else None,
         }
         return {

@@ -103,10 +103,11 @@ def additions(isolation: Isolation, share: Share, *, unit_mib: int) -> Injection
     """
     if isolation is Isolation.NONE:
         return Injection()
-    wanted_mib = share.container_units * unit_mib
-    limit_mib = min(wanted_mib, share.card.gpu.memory.usable_mib)
+    # The hook sets the same limit on each card of the container.
+    wanted_mib = share.container_units // len(share.cards) * unit_mib
+    limit_mib = min(wanted_mib, *(card.gpu.memory.usable_mib for card in share.cards))
     limits: Mapping[str, str] = {
         "NVIDIA_GPU_MEMORY_REQUEST": str(limit_mib),
         "NVIDIA_GPU_MEMORY_LIMIT": str(limit_mib),
     }
-    return Injection(envs=limits, cdi_devices=(cdi_name(share.card),))
+    return Injection(envs=limits, cdi_devices=tuple(map(cdi_name, share.cards)))

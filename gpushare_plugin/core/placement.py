@@ -48,11 +48,36 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is known of the container's pod; the default is that nothing is."""
+
+    chosen: tuple[int, ...] = ()
+    """The indices of the cards that an extender chose."""
+    held: frozenset[str] = frozenset()
+    """The UUIDs of the cards that other containers of the pod hold units of."""
+    pod_units: int = 0
+    """What the pod asks for in all, this container included."""
+    card_count: int = 1
+    """Over how many cards the container is to be spread evenly."""
+
+
+NOTHING_KNOWN = Wish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The devices that a container had best be given; `card` is None where no card can hold it."""
+    """The devices that a container had best be given, and their cards.
+
+    `cards` is empty where the request cannot be held as it should be.
+    """
 
     device_ids: tuple[str, ...]
-    card: Card | None
+    cards: tuple[Card, ...]
+
+    @property
+    def card(self) -> Card | None:
+        """The card, where it is one."""
+        return self.cards[0] if len(self.cards) == 1 else None
 
 
 Rank = Callable[[CardOffer], int]
@@ -70,19 +95,65 @@ def choose(offers: Sequence[CardOffer], *, units: int, policy: Policy) -> CardOf
     return min(fitting, key=lambda offer: (rank(offer), offer.card.index), default=None)
 
 
-def propose(request: Request, table: CardTable, policy: Policy) -> Proposal:
-    """Return the devices for one container; IDs that are not ours are passed over."""
+def propose(
+    request: Request, table: CardTable, policy: Policy, wish: Wish = NOTHING_KNOWN
+) -> Proposal:
+    """Return the devices for one container; IDs that are not ours are passed over.
+
+    The card that the extender chose is preferred, then one that the pod holds units of
+    already, then one that could hold the whole pod, then any that holds the container.
+    """
     offers = _offers([*request.must_include_ids, *request.available_ids], table)
     held = _offers(request.must_include_ids, table)
     # Devices held over from init containers tie the container to their card.
     held_cards = {offer.card for offer in held}
     candidates = [offer for offer in offers if not held_cards or {offer.card} == held_cards]
-    chosen = choose(candidates, units=request.size, policy=policy)
-    if chosen is None:
-        by_size = sorted(offers, key=lambda offer: (-offer.free_units, offer.card.index))
-        rest = [device_id for offer in by_size for device_id in offer.free_ids]
-        return Proposal(device_ids=_first(request, rest), card=None)
-    return Proposal(device_ids=_first(request, chosen.free_ids), card=chosen.card)
+    if wish.card_count > 1 and not held_cards:
+        return _spread_over(wish.card_count, request, candidates, wish, policy)
+    for preferred in _preferences(candidates, wish):
+        chosen = choose(preferred, units=request.size, policy=policy)
+        if chosen is not None:
+            return Proposal(device_ids=_first(request, chosen.free_ids), cards=(chosen.card,))
+    return _unheld(request, offers)
+
+
+def _preferences(offers: Sequence[CardOffer], wish: Wish) -> Sequence[Sequence[CardOffer]]:
+    return (
+        [offer for offer in offers if offer.card.index in wish.chosen],
+        [offer for offer in offers if offer.card.uuid in wish.held],
+        [offer for offer in offers if offer.free_units >= wish.pod_units],
+        offers,
+    )
+
+
+def _spread_over(
+    count: int,
+    request: Request,
+    offers: Sequence[CardOffer],
+    wish: Wish,
+    policy: Policy,
+) -> Proposal:
+    """Return the container's units split evenly over the same cards as the pod's others."""
+    units, rest = divmod(request.size, count)
+    chosen: list[CardOffer] = []
+    for preferred in _preferences(offers, wish):
+        while not rest and len(chosen) < count:
+            others = [offer for offer in preferred if offer not in chosen]
+            offer = choose(others, units=units, policy=policy)
+            if offer is None:
+                break
+            chosen.append(offer)
+    if rest or len(chosen) < count:
+        return _unheld(request, offers)
+    chosen.sort(key=lambda offer: offer.card.index)
+    device_ids = tuple(each for offer in chosen for each in offer.free_ids[:units])
+    return Proposal(device_ids=device_ids, cards=tuple(offer.card for offer in chosen))
+
+
+def _unheld(request: Request, offers: Sequence[CardOffer]) -> Proposal:
+    by_size = sorted(offers, key=lambda offer: (-offer.free_units, offer.card.index))
+    rest = [device_id for offer in by_size for device_id in offer.free_ids]
+    return Proposal(device_ids=_first(request, rest), cards=())
 
 
 def _first(request: Request, device_ids: Sequence[str]) -> tuple[str, ...]:

@@ -103,6 +103,7 @@ async def node_with_kubelet(folder: Path) -> AsyncIterator[Peers]:
         _process(
             "gpushare_plugin",
             "node",
+            "--without-cluster",
             *sockets,
             *("--simulate", "t4-x2", "--simulate-events", str(events)),
             *("--probe-seconds", str(PROBE_SECONDS), "--status-address", "127.0.0.1:0"),

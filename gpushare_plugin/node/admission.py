@@ -8,8 +8,10 @@ second, 10 at once, which it shares among everybody who asks).
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpushare_plugin.core.association import (
+    NO_POD,
     Admissions,
     Caller,
     Known,
@@ -22,11 +24,14 @@ from gpushare_plugin.core.association import (
 from gpushare_plugin.errors import PodResourcesError
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.ports import PodResources
 
 log = event_logger(__name__)
 
 CALL_BUDGET_SECONDS = 0.1
+SPEC_SECONDS = 0.5
+"""How long a call waits for the watch to bring the spec of its pod."""
 RETRY_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 BETWEEN_LISTS_SECONDS = 0.5
@@ -58,6 +63,14 @@ class Limiter:
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Whose call it is, and what that pod was listed with during it."""
+
+    caller: Caller = NO_POD
+    listed: ListedPod | None = None
+
+
 class Admission:
     """Knows the pod of a call, and keeps the last account of who holds what."""
 
@@ -67,11 +80,14 @@ class Admission:
         resource_name: str,
         metrics: NodeMetrics,
         clock: Callable[[], float],
+        specs: PodSpecs,
     ) -> None:
         self._pod_resources = pod_resources
         self._resource_name = resource_name
         self._metrics = metrics
         self._clock = clock
+        self._specs = specs
+        self._listeners: list[Callable[[], None]] = []
         self._limiter = Limiter(clock)
         self._admissions = Admissions()
         self._wanted = asyncio.Event()
@@ -79,7 +95,7 @@ class Admission:
         self.pods: tuple[ListedPod, ...] | None = None
         """The pods as last listed; None while that is not known."""
 
-    async def pod_of_call(self) -> Caller:
+    async def pod_of_call(self) -> Call:
         """Return the pod that the present call of the kubelet is for; never raises."""
         try:
             async with asyncio.timeout(CALL_BUDGET_SECONDS):
@@ -87,10 +103,45 @@ class Admission:
         except (TimeoutError, PodResourcesError) as error:
             self._metrics.pod_lookups.labels("failed").inc()
             log.debug("pod_lookup_failed", error=error)
-            return NoPod()
-        self._admissions, caller = called(self._admissions, pods, at_seconds=self._clock())
-        self._metrics.pod_lookups.labels(_ANSWERS[type(caller)]).inc()
+            return Call()
+        caller, answer = await self._judged(pods)
+        self._metrics.pod_lookups.labels(answer).inc()
+        by_name = {each.pod: each for each in pods}
+        listed_pod = by_name.get(caller.pod) if isinstance(caller, Known) else None
+        return Call(caller=caller, listed=listed_pod)
+
+    async def _judged(self, pods: Sequence[ListedPod]) -> tuple[Caller, str]:
+        """Return whose call it is, and by which word it is counted."""
+        caller = self._judge(pods)
+        if not self._specs.watching:
+            return caller, _ANSWERS[type(caller)]
+        match caller:
+            case Known(pod=pod):
+                await self._specs.wait_for(frozenset({pod}), timeout_seconds=SPEC_SECONDS)
+            case Unclear(pods=several):
+                await self._specs.wait_for(frozenset(several), timeout_seconds=SPEC_SECONDS)
+                caller = self._judge(pods)
+            case NoPod():
+                pass
+        if isinstance(caller, Unclear):
+            waiting = {each.pod for each in self._with_waits(pods) if each.waits}
+            in_order = self._specs.order(waiting & set(caller.pods))
+            if in_order:
+                return Known(pod=in_order[0]), "guessed"
+        return caller, _ANSWERS[type(caller)]
+
+    def _judge(self, pods: Sequence[ListedPod]) -> Caller:
+        self._admissions, caller = called(
+            self._admissions, self._with_waits(pods), at_seconds=self._clock()
+        )
         return caller
+
+    def _with_waits(self, pods: Sequence[ListedPod]) -> Sequence[ListedPod]:
+        return self._specs.with_waits(pods, self._resource_name)
+
+    def on_account(self, listener: Callable[[], None]) -> None:
+        """Call this each time that the account was asked for."""
+        self._listeners.append(listener)
 
     def allocation_happened(self) -> None:
         """Say that the account has changed: it is asked for once things are quiet."""
@@ -127,6 +178,8 @@ class Admission:
         self._failing = False
         self.pods = tuple(pods)
         self._admissions = listed(self._admissions, pods, at_seconds=self._clock())
+        for listener in self._listeners:
+            listener()
 
     async def _list_with_retry(self) -> Sequence[ListedPod]:
         try:

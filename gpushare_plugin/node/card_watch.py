@@ -79,7 +79,7 @@ class CardWatch:
         """Do what the table says of an event."""
         cards = self._cards_of(event)
         reaction = Reaction.PROBE if event.xid is None else self._xids.reaction(event.xid)
-        if event.uuid is None and reaction is Reaction.RESET:
+        if event.uuid is None:
             # Which card it was, only the cards can tell.
             reaction = Reaction.PROBE
         if event.xid is not None:

@@ -6,10 +6,10 @@ once are one message.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpushare_plugin.core.devices import Card, CardTable
+from gpushare_plugin.core.devices import Card, CardTable, Gpu
 from gpushare_plugin.core.health import CardHealth, State
 from gpushare_plugin.core.sharing import LeftOut, SharingRule, cards_with_many_units, share
 from gpushare_plugin.logs import event_logger
@@ -28,6 +28,11 @@ class Snapshot:
     revision: int
     cards: tuple[tuple[Card, State], ...]
 
+    @property
+    def healthy_units(self) -> int:
+        """The units that can be given out."""
+        return sum(card.units for card, state in self.cards if state is State.HEALTHY)
+
 
 class Inventory:
     """The current cards and their health."""
@@ -37,6 +42,8 @@ class Inventory:
         self._metrics = metrics
         self._health: dict[str, CardHealth] = {}
         self._changed = asyncio.Event()
+        self._listeners: list[Callable[[Card, CardHealth], None]] = []
+        self._order: dict[str, int] = {}
         self.table = CardTable()
         self.left_out: tuple[LeftOut, ...] = ()
         self.revision = 0
@@ -45,6 +52,10 @@ class Inventory:
     def cards(self) -> tuple[Card, ...]:
         """The shared cards, by index."""
         return self.table.cards
+
+    def on_health(self, listener: Callable[[Card, CardHealth], None]) -> None:
+        """Call this at each change of a card's state."""
+        self._listeners.append(listener)
 
     def snapshot(self) -> Snapshot:
         """Return the cards with what the kubelet is to be told of each."""
@@ -67,7 +78,8 @@ class Inventory:
         Raises:
             UnitError: the first list would be larger than the kubelet takes.
         """
-        sharing = share(reading.gpus, self._rule, known=self.cards)
+        gpus = sorted(reading.gpus, key=self._place)
+        sharing = share(gpus, self._rule, known=self.cards)
         # Topmost first: what a GPU is left out for is logged once, when it is new or differs.
         left_out = (*reading.left_out, *sharing.left_out)
         for each in left_out:
@@ -75,6 +87,14 @@ class Inventory:
                 log.warning("gpu_left_out", gpu=each.name, reason=each.reason)
         self.left_out = left_out
         self._take_cards(sharing.cards)
+
+    def set_order(self, uuids: Sequence[str]) -> None:
+        """Give cards the places that an earlier start gave them, as far as they are there."""
+        self._order = {uuid: place for place, uuid in enumerate(uuids)}
+
+    def _place(self, gpu: Gpu) -> int:
+        """Return a GPU's place; new ones come behind the known, in NVML's order."""
+        return self._order.get(gpu.uuid, len(self._order))
 
     def _take_cards(self, cards: Sequence[Card]) -> None:
         new = [card for card in cards if self.table.of_uuid(card.uuid) is None]
@@ -110,6 +130,8 @@ class Inventory:
             log.error("card_unhealthy", card=card.index, uuid=card.uuid, reason=health.reason)
         else:
             log.info("card_healthy", card=card.index, uuid=card.uuid, was=before.reason)
+        for listener in self._listeners:
+            listener(card, health)
         self._bump()
 
     def _bump(self) -> None:

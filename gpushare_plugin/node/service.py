@@ -11,7 +11,7 @@ pod meanwhile.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ STATUS_OF_REFUSAL = {
     Refusal.UNKNOWN_DEVICE: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.UNHEALTHY_CARD: grpc.StatusCode.UNAVAILABLE,
+    Refusal.NO_EXTENDER: grpc.StatusCode.FAILED_PRECONDITION,
     Refusal.DEADLINE: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
@@ -76,7 +77,9 @@ class DeviceLists:
     the pieces of all cards laid end to end are the message of all devices.
     """
 
-    def __init__(self, *, with_numa: bool) -> None:
+    def __init__(self, *, with_numa: bool, before_bad_news: Callable[[], Awaitable[None]]) -> None:
+        """`before_bad_news` is awaited before the kubelet is told of fewer healthy devices."""
+        self.before_bad_news = before_bad_news
         self._with_numa = with_numa
         self._chunks: dict[tuple[str, int, State], bytes] = {}
 
@@ -112,7 +115,7 @@ class DevicePluginService:
         allocate_deadline_seconds: float,
     ) -> None:
         self._inventory = inventory
-        self._allocator = allocator
+        self.allocator = allocator
         self._admission = admission
         self._metrics = metrics
         self._lists = lists
@@ -161,7 +164,11 @@ class DevicePluginService:
                 message = self._lists.message(snapshot)
                 log.debug("list_sent", revision=snapshot.revision, bytes=len(message))
                 yield message
-                snapshot = await self._inventory.changed_since(snapshot.revision)
+                before = snapshot
+                snapshot = await self._inventory.changed_since(before.revision)
+                if snapshot.healthy_units < before.healthy_units:
+                    await self._lists.before_bad_news()
+                    snapshot = self._inventory.snapshot()
         finally:
             streams.end()
             log.info("stream_ended", streams=streams.open)
@@ -172,7 +179,7 @@ class DevicePluginService:
         """Answer GetPreferredAllocation."""
         began = time.perf_counter()
         self._begin(context)
-        caller = await self._admission.pod_of_call()
+        call = await self._admission.pod_of_call()
         response = pb.PreferredAllocationResponse()
         for each in request.container_requests:
             wanted = Request(
@@ -180,7 +187,7 @@ class DevicePluginService:
                 must_include_ids=each.must_include_deviceIDs,
                 size=each.allocation_size,
             )
-            proposal = self._allocator.propose(wanted, caller)
+            proposal = self.allocator.propose(wanted, call)
             response.container_responses.add(deviceIDs=proposal.device_ids)
         self._metrics.preferred_seconds.observe(time.perf_counter() - began)
         return response
@@ -208,7 +215,7 @@ class DevicePluginService:
             raise AllocationRefused(Refusal.BAD_REQUEST, "no container in the request")
         response = pb.AllocateResponse()
         for each in request.container_requests:
-            injection = self._allocator.allocate(each.devices_ids)
+            injection = self.allocator.allocate(each.devices_ids)
             response.container_responses.append(_to_wire(injection))
             # A request may hold any number of containers: others get their turn, and so does
             # the deadline.

@@ -1,5 +1,9 @@
 """Asking a card how it is, and hearing the driver's events."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+
 import pytest
 
 from gpushare_plugin.errors import GpuLost, NvmlError, NvmlUnavailable
@@ -28,8 +32,17 @@ NOT_SUPPORTED = 3
 LOST = 15
 
 SOON = 5.0
-"""Never waited for: the event is there."""
+"""Never waited for: the event is there, or comes at once."""
 AT_ONCE = 0.0
+
+
+@contextmanager
+def later(act: Callable[[], None]) -> Iterator[None]:
+    """Act from another thread, a little after the block has begun."""
+    timer = Timer(0.05, act)
+    timer.start()
+    yield
+    timer.join()
 
 
 # --------------------------------------------------------------------------- probes
@@ -139,6 +152,15 @@ def test_events_are_heard_one_by_one_in_their_order(machine: Machine) -> None:
     events.close()
 
     assert heard == [GpuEvent(uuid=A, xid=13), GpuEvent(uuid=B, xid=79), None]
+
+
+def test_an_event_that_comes_during_the_wait_is_heard(machine: Machine) -> None:
+    events = machine.open(NODE).events()
+    with later(lambda: machine.events.xid(0, 79)):
+        heard = events.wait(timeout_seconds=SOON)
+    events.close()
+
+    assert heard == GpuEvent(uuid=A, xid=79)
 
 
 def test_silence_is_none(machine: Machine) -> None:

@@ -48,6 +48,28 @@ def test_a_pair_has_the_nvlinks_between_the_two_not_all_that_they_have(machine: 
     }
 
 
+def test_over_a_switch_a_pair_has_the_nvlinks_to_switches_alone(machine: Machine) -> None:
+    both = """
+system driver=570.124.06 cuda=12080
+gpu uuid=GPU-a name=A total_mib=1024 pci=00000000:01:00.0
+gpu uuid=GPU-b name=B total_mib=1024 pci=00000000:02:00.0
+gpu uuid=GPU-c name=C total_mib=1024 pci=00000000:03:00.0
+gpu uuid=GPU-d name=D total_mib=1024 pci=00000000:04:00.0
+link a=0 b=1 nvlink=4
+link a=2 b=3 nvlink=3
+link a=1 switch=00000000:C4:00.0 nvlink=2
+link a=2 switch=00000000:C4:00.0 nvlink=2
+"""
+
+    links = nvlinks(machine.open(both).links())
+
+    assert {pair: count for pair, count in links.items() if count} == {
+        ("GPU-a", "GPU-b"): 4,
+        ("GPU-b", "GPU-c"): 2,
+        ("GPU-c", "GPU-d"): 3,
+    }
+
+
 def test_a_driver_that_does_not_tell_where_nvlinks_end_tells_who_is_joined(
     machine: Machine,
 ) -> None:

@@ -1,7 +1,10 @@
 """GPUs in MIG mode: left out, or each instance a GPU of its own."""
 
+import pytest
+
 from gpushare_plugin.core.devices import Gpu, MigInstance
 from gpushare_plugin.core.units import CardMemory
+from gpushare_plugin.errors import NvmlUnavailable
 from gpushare_plugin.ports import Reading
 from tests.adapters.conftest import Machine
 
@@ -11,6 +14,7 @@ A = "gpu uuid=GPU-aaaaaaaa-0000 name=A total_mib=16384 reserved_mib=512 minor=0"
 B = "gpu uuid=GPU-bbbbbbbb-0000 name=B total_mib=8192 minor=1"
 
 UNKNOWN = 999
+VERSION_MISMATCH = 18
 
 
 def node(*lines: str) -> str:
@@ -90,3 +94,13 @@ def test_mig_instances_that_tell_no_memory_are_left_out_one_by_one(machine: Mach
 
     assert uuids(reading) == ["GPU-bbbbbbbb-0000"]
     assert list(reasons(reading)) == ["MIG-1", "MIG-2"]
+
+
+def test_b43_a_driver_replaced_while_instances_are_read_is_no_fault_of_one(
+    machine: Machine,
+) -> None:
+    one = "mig gpu=0 uuid=MIG-1 gi=1 ci=0 profile_name=1g.5gb total_mib=4096"
+    replaced = f"fail call=nvmlDeviceGetGpuInstanceId error={VERSION_MISMATCH}"
+
+    with pytest.raises(NvmlUnavailable, match="reload the driver"):
+        machine.read(node(f"{A} mig=on", one, replaced), share_mig=True)

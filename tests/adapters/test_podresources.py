@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from grpc import aio
 
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.core.association import ListedPod, PodName
@@ -140,6 +143,36 @@ async def test_a_kubelet_that_is_too_slow_is_given_up() -> None:
 
         with pytest.raises(PodResourcesError, match="did not list its pods: Deadline Exceeded"):
             await client.list_pods(RESOURCE, timeout_seconds=0.1)
+
+
+@pytest.mark.parametrize("answer", [b"\xff\xff\xff\xff", b"\x0a\x02\x0a\x01\xff"])
+async def test_an_answer_that_is_no_list_of_pods_is_an_error_of_ours(
+    answer: bytes, short_path: Path
+) -> None:
+    async with answering(short_path / "kubelet.sock", answer) as client:
+        with pytest.raises(PodResourcesError, match="what is no list of pods"):
+            await client.list_pods(RESOURCE, timeout_seconds=SECONDS)
+
+
+@asynccontextmanager
+async def answering(path: Path, answer: bytes) -> AsyncIterator[PodResourcesClient]:
+    """A client of a server that answers List with these bytes, and nothing else."""
+
+    async def answer_list(_: bytes, __: "aio.ServicerContext[bytes, bytes]") -> bytes:
+        return answer
+
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(answer_list)
+    server = aio.server(
+        handlers=[grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": handler})]
+    )
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    client = PodResourcesClient(path)
+    try:
+        yield client
+    finally:
+        await client.close()
+        await server.stop(None)
 
 
 async def test_a_kubelet_that_is_asked_too_often_says_so() -> None:

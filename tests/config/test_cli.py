@@ -108,7 +108,16 @@ def test_what_is_not_known_is_refused_with_exit_code_2(
 def test_what_cannot_work_ends_in_exit_code_1_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert exit_code("node", "--simulate", str(tmp_path / "none"), "--status-address=off") == 1
+    assert (
+        exit_code(
+            "node",
+            "--without-cluster",
+            "--simulate",
+            str(tmp_path / "none"),
+            "--status-address=off",
+        )
+        == 1
+    )
 
     last = capsys.readouterr().err.splitlines()[-1]
     assert "error cannot_work" in last
@@ -120,6 +129,24 @@ def test_a_switch_may_stand_alone_before_another_option(
 ) -> None:
     assert exit_code("node", "--uniform-cards", "--policy", "random") == 2
     assert "--policy: found 'random'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["--uniform-cards"], "uniform-cards=on"),
+        (["--uniform-cards", "off"], "uniform-cards=off"),
+        (["--uniform-cards=on"], "uniform-cards=on"),
+        (["--health=off", "-health-check"], "health=on"),
+        (["-health-check=false"], "health=off"),
+    ],
+)
+def test_a_switch_is_on_alone_and_else_what_its_value_says(
+    given: list[str], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exit_code("node", "--without-cluster", *given, "--simulate", str(tmp_path / "none"))
+
+    assert f" {shown} " in capsys.readouterr().err
 
 
 def test_the_originals_command_line_is_taken_with_a_warning_for_each_word_without_effect(

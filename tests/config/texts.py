@@ -20,7 +20,12 @@ SWITCH = Texts("on", "off", "maybe", "expected on or off")
 PATH = Texts("/one", "/other", "not/absolute", "expected an absolute path")
 
 TEXTS: dict[str, Texts] = {
-    "dialect": Texts("aliyun", "aliyun", "ailyun", "expected one of aliyun"),
+    "dialect": Texts("tencent", "aliyun", "ailyun", "expected one of aliyun"),
+    "node_name": Texts("node-a", "node-b", None),
+    "without_cluster": SWITCH,
+    "kubeconfig": PATH,
+    "require_extender": SWITCH,
+    "strict": SWITCH,
     "resource_name": Texts("a.com/one", "a.com/other", "gpu-mem", "expected an extended resource"),
     "memory_unit": Texts("MiB", "512MiB", "GB", "expected GiB, MiB"),
     "units_from": Texts("usable", "total", "free", "expected one of total, usable"),

@@ -3,6 +3,6 @@
 from hypothesis import settings
 
 settings.register_profile(
-    "same-each-time", derandomize=True, deadline=None, database=None, max_examples=150
+    "same-each-time", derandomize=True, deadline=None, database=None, max_examples=100
 )
 settings.load_profile("same-each-time")

@@ -44,14 +44,14 @@ def unclear(*names: str) -> Unclear:
     return Unclear(pods=tuple(name_of(name) for name in names))
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(played=steps)
 def test_a_pod_that_is_named_is_the_right_one(played: list[Step]) -> None:
     for pod, caller in AdmittingKubelet().play(played):
         assert not isinstance(caller, Known) or caller.pod == pod
 
 
-@settings(max_examples=600)
+@settings(max_examples=300)
 @given(played=steps)
 def test_the_right_pod_is_always_among_those_it_may_be(played: list[Step]) -> None:
     for pod, caller in AdmittingKubelet().play(played):

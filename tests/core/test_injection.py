@@ -18,7 +18,7 @@ from tests.core.cards import card, gpu
 
 UUID = "GPU-6f0c3a52-8d1e-4b7a-9c35-2e4f81a7d601"
 SECOND = card(1, 15, uuid=UUID, on=gpu(total_mib=16_160, index=3, minor=7))
-SHARE = Share(card=SECOND, container_units=4, pod_units=4)
+SHARE = Share(cards=(SECOND,), container_units=4, pod_units=4)
 NAMES = ALIYUN.environment
 
 
@@ -39,7 +39,7 @@ def test_4_of_15_units_of_the_second_card_are_told_as_the_design_says() -> None:
 
 
 def test_the_units_of_the_pod_are_told_where_they_are_known() -> None:
-    envs = given_to(Share(card=SECOND, container_units=1, pod_units=3)).envs
+    envs = given_to(Share(cards=(SECOND,), container_units=1, pod_units=3)).envs
 
     assert envs["ALIYUN_COM_GPU_MEM_POD"] == "3"
     assert envs["ALIYUN_COM_GPU_MEM_CONTAINER"] == "1"
@@ -101,7 +101,7 @@ def test_a_mig_instance_is_named_by_its_own_uuid() -> None:
     instance: Card = card(0, 9, on=gpu(uuid), uuid=uuid)
 
     injection = given_to(
-        Share(card=instance, container_units=1, pod_units=1), injection=DeviceInjection.CDI
+        Share(cards=(instance,), container_units=1, pod_units=1), injection=DeviceInjection.CDI
     )
 
     assert injection.envs["NVIDIA_VISIBLE_DEVICES"] == uuid

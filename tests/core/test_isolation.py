@@ -48,7 +48,7 @@ obstacles = pytest.mark.parametrize(("facts", "words"), OBSTACLES.values(), ids=
 
 def share(units: int, total_mib: int, *, reserved_mib: int = 0) -> Share:
     on = gpu(total_mib=total_mib, reserved_mib=reserved_mib)
-    return Share(card=card(0, units=8, on=on), container_units=units, pod_units=units)
+    return Share(cards=(card(0, units=8, on=on),), container_units=units, pod_units=units)
 
 
 @obstacles
@@ -112,7 +112,7 @@ def test_the_driver_gets_request_and_limit_in_mib_and_the_cards_cdi_name() -> No
 
     assert added == Injection(
         envs={"NVIDIA_GPU_MEMORY_REQUEST": "4096", "NVIDIA_GPU_MEMORY_LIMIT": "4096"},
-        cdi_devices=(f"nvidia.com/gpu={mine.card.uuid}",),
+        cdi_devices=(f"nvidia.com/gpu={mine.cards[0].uuid}",),
     )
 
 

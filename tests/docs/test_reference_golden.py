@@ -52,13 +52,14 @@ def test_every_refusal_is_on_its_page_with_its_status(golden_rewrite: bool) -> N
 
 
 def test_the_page_on_health_names_the_xids_of_the_table(golden_rewrite: bool) -> None:
+    back = (
+        "after the card was lost and came back, or at a new start of the daemon if the probe is"
+        " good"
+    )
     rows = [
         f"| {_numbers(APPLICATION_XIDS)} | counted only: the application's fault | - |",
         f"| {_numbers(NOTED_XIDS)} | a log line and a metric; stays healthy | - |",
-        (
-            f"| {_numbers(RESET_XIDS)} | unhealthy: needs a reset | after the card was lost and came"
-            " back, or at a new start of the daemon if the probe is good |"
-        ),
+        f"| {_numbers(RESET_XIDS)} | unhealthy: needs a reset | {back} |",
     ]
     table = ["| XID | then | back to healthy |", "|---|---|---|", *rows]
     page = REPOSITORY / "docs" / "explanation" / "health.md"

@@ -30,6 +30,6 @@ def test_no_call_misuses_memory(pytestconfig: pytest.Config, tmp_path: Path) -> 
 def run(
     command: list[str], environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - the compiler and this interpreter
+    return subprocess.run(
         command, capture_output=True, text=True, errors="replace", check=False, env=environment
     )

@@ -43,7 +43,7 @@ def unbuilt(tmp_path: Path) -> Path:
 
 def start(script: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
     home = {"HOME": str(folder), "PYTHONPATH": str(folder)}
-    return subprocess.Popen(  # noqa: S603
+    return subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=folder,
         env=os.environ | home | environment,

@@ -108,6 +108,7 @@ def config_in(folder: Path, **settings: str) -> NodeConfig:
     """The daemon's configuration for a node in this folder, quicker than on a real one."""
     values = {
         "simulate": "t4-x2",
+        "without_cluster": "on",
         "simulate_events": str(folder / "events"),
         "plugin_dir": str(folder / "plugins"),
         "pod_resources_socket": str(folder / "pods" / "kubelet.sock"),

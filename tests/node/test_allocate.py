@@ -206,7 +206,7 @@ async def test_a_call_of_very_many_containers_lets_the_others_through(
                 await client.allocate(*[ids(FIRST_TAG, 0)] * count)
                 order.append(name)
 
-            large = asyncio.create_task(call("large", 20_000))
+            large = asyncio.create_task(call("large", 4_000))
             await asyncio.sleep(0)
             await asyncio.gather(*(call("small", 1) for _ in range(5)))
             await large

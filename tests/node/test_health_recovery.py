@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from gpushare_plugin.errors import NvmlError
+from gpushare_plugin.ports import Probe
 from gpushare_plugin.sim.gpus import EventsFile
 from gpushare_plugin.sim.kubelet import Phase, SimKubelet
 from tests.node.event_log import EventLog
 from tests.node.nodes import (
+    FIRST,
     RESOURCE,
     config_in,
     daemon_running,
@@ -16,6 +19,9 @@ from tests.node.nodes import (
     node_in,
     pod,
 )
+from tests.node.scripted_gpus import ScriptedGpus
+from tests.node.waiting import eventually
+from tests.node.watched import watching
 
 UNKNOWN_ERROR = 999
 OFTEN = {"probe_seconds": "0.05"}
@@ -115,22 +121,24 @@ async def test_errors_from_before_the_start_are_not_held_against_a_card(
     assert not log.of("card_unhealthy", card="0")
 
 
-async def test_a_card_that_flaps_needs_its_good_probes_in_a_row(
-    short_path: Path, log: EventLog
-) -> None:
-    async with node_in(short_path, log, probe_seconds="0.2") as node:
-        await node.ready()
-        node.gpus.lost(1)
-        await node.kubelet.allocatable(RESOURCE, equals=15)
+class Flapping(ScriptedGpus):
+    """One card, of which every third probe is bad, the first among them."""
 
-        for _ in range(3):
-            # Each row is cut short before it has three.
-            node.gpus.back(1)
-            await asyncio.sleep(0.25)
-            node.gpus.lost(1)
-            await asyncio.sleep(0.25)
+    def probe(self, uuid: str) -> Probe:
+        if self.calls.count("probe") % 3 == 0:
+            self.fail("probe", lambda: NvmlError("it flaps"))
+        else:
+            self.heal("probe")
+        return super().probe(uuid)
 
-        assert not log.of("card_healthy")
+
+async def test_a_card_that_flaps_needs_its_good_probes_in_a_row(log: EventLog) -> None:
+    gpus = Flapping(FIRST)
+    async with watching(gpus, probe_seconds=0.01):
+        await eventually(lambda: gpus.calls.count("probe") >= 15)
+
+    assert len(log.of("card_unhealthy")) == 1
+    assert not log.of("card_healthy")
 
 
 async def test_a_pod_on_an_unhealthy_card_runs_on_and_new_ones_go_to_the_other(

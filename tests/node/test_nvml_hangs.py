@@ -11,58 +11,23 @@ import pytest
 
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.core.dialect import find_dialect
-from gpushare_plugin.core.health import State, XidRule
+from gpushare_plugin.core.health import State
 from gpushare_plugin.core.injection import InjectionRule
 from gpushare_plugin.core.isolation import Isolation
 from gpushare_plugin.core.placement import Policy
-from gpushare_plugin.core.sharing import SharingRule
-from gpushare_plugin.core.units import UnitRule
 from gpushare_plugin.errors import NvmlError
-from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.allocator import AllocationRule, Allocator
-from gpushare_plugin.node.inventory import Inventory
-from gpushare_plugin.node.monitor import GpuMonitor, MonitorRule
+from gpushare_plugin.node.occurrences import Occurrences
 from gpushare_plugin.node.service import DeviceLists, DevicePluginService
+from gpushare_plugin.node.specs import PodSpecs
+from gpushare_plugin.node.tellings import Tellings
 from tests.node.event_log import EventLog
 from tests.node.nodes import FIRST, FIRST_TAG, RESOURCE, SECOND
 from tests.node.plugin_client import Plugin, ids, plugin_at
 from tests.node.scripted_gpus import ScriptedGpus, broken
 from tests.node.waiting import eventually
-
-
-class Clock:
-    """A clock that a test can put forward."""
-
-    def __init__(self) -> None:
-        self.ahead_seconds = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self.ahead_seconds
-
-
-class Watched:
-    """A monitor over scripted GPUs, with what it writes into."""
-
-    def __init__(self, gpus: ScriptedGpus, *, probe_seconds: float) -> None:
-        self.gpus = gpus
-        self.clock = Clock()
-        self.metrics = NodeMetrics()
-        rule = SharingRule(units=UnitRule(unit_mib=1024))
-        self.inventory = Inventory(rule, self.metrics)
-        self.monitor = GpuMonitor(
-            gpus,
-            self.inventory,
-            self.metrics,
-            MonitorRule(xids=XidRule(), health=True, probe_seconds=probe_seconds),
-            self.clock,
-        )
-
-    async def hung(self, call: str) -> None:
-        """Let a call hang, and wait until one does and would be missed by now."""
-        began = self.gpus.hang(call)
-        assert await asyncio.to_thread(began.wait, 5)
-        self.clock.ahead_seconds += 30
+from tests.node.watched import Watched, watching
 
 
 @pytest.fixture
@@ -72,33 +37,29 @@ def gpus() -> Iterator[ScriptedGpus]:
     gpus.release()
 
 
-@asynccontextmanager
-async def _watched(gpus: ScriptedGpus, *, probe_seconds: float = 0.05) -> AsyncIterator[Watched]:
-    watched = Watched(gpus, probe_seconds=probe_seconds)
-    running = asyncio.create_task(watched.monitor.run(), name="the monitor under test")
-    try:
-        async with asyncio.timeout(5):
-            await watched.monitor.first_reading
-        yield watched
-    finally:
-        running.cancel()
-        async with asyncio.timeout(2):
-            await asyncio.gather(running, return_exceptions=True)
+async def _nobody_to_tell() -> None:
+    pass
 
 
 @asynccontextmanager
 async def _served(watched: Watched, folder: Path) -> AsyncIterator[Plugin]:
-    injection = InjectionRule(names=find_dialect("aliyun").environment)
+    names = find_dialect("aliyun")
     rule = AllocationRule(
-        policy=Policy.BINPACK, injection=injection, isolation=Isolation.NONE, unit_mib=1024
+        resource=RESOURCE,
+        annotations=names.annotations,
+        policy=Policy.BINPACK,
+        injection=InjectionRule(names=names.environment),
+        isolation=Isolation.NONE,
+        unit_mib=1024,
     )
-    pods = PodResourcesClient(folder / "none.sock")
+    pods, specs = PodResourcesClient(folder / "none.sock"), PodSpecs()
+    tellings = Tellings(Occurrences())
     service = DevicePluginService(
         watched.inventory,
-        Allocator(watched.inventory, rule),
-        Admission(pods, RESOURCE, watched.metrics, watched.clock),
+        Allocator(watched.inventory, specs, rule, watched.metrics, tellings),
+        Admission(pods, RESOURCE, watched.metrics, watched.clock, specs),
         watched.metrics,
-        lists=DeviceLists(with_numa=False),
+        lists=DeviceLists(with_numa=False, before_bad_news=_nobody_to_tell),
         allocate_deadline_seconds=5,
     )
     server = grpc.aio.server(handlers=[service.handler()])
@@ -116,7 +77,7 @@ async def _served(watched: Watched, folder: Path) -> AsyncIterator[Plugin]:
 async def test_b21_a_call_that_hangs_is_said_and_allocate_still_answers(
     short_path: Path, gpus: ScriptedGpus, call: str
 ) -> None:
-    async with _watched(gpus) as watched, _served(watched, short_path) as plugin:
+    async with watching(gpus) as watched, _served(watched, short_path) as plugin:
         assert watched.monitor.problem is None
 
         await watched.hung(call)
@@ -128,7 +89,7 @@ async def test_b21_a_call_that_hangs_is_said_and_allocate_still_answers(
 
 
 async def test_b21_what_hung_is_forgotten_once_it_answers(gpus: ScriptedGpus) -> None:
-    async with _watched(gpus) as watched:
+    async with watching(gpus) as watched:
         await watched.hung("read")
         assert watched.monitor.problem is not None
 
@@ -140,7 +101,7 @@ async def test_b21_a_call_that_hangs_behind_one_that_answers_is_said_too(
     gpus: ScriptedGpus,
 ) -> None:
     # Two ask at once: the answer to the one must not make the other forgotten.
-    async with _watched(gpus, probe_seconds=3600) as watched:
+    async with watching(gpus, probe_seconds=3600) as watched:
         ask = watched.monitor._call
         slow = asyncio.create_task(ask(time.sleep, 0.1), name="a call that answers")
         await asyncio.sleep(0)
@@ -158,7 +119,7 @@ async def test_b21_a_call_that_hangs_behind_one_that_answers_is_said_too(
 
 
 async def test_events_that_are_not_heard_for_long_are_said(gpus: ScriptedGpus) -> None:
-    async with _watched(gpus) as watched:
+    async with watching(gpus) as watched:
         await watched.hung("wait")
 
         assert watched.monitor.problem == "the driver's events have not been heard for 30 s"
@@ -168,7 +129,7 @@ async def test_b37_an_event_set_that_cannot_be_made_is_said_and_made_later(
     gpus: ScriptedGpus, log: EventLog
 ) -> None:
     gpus.fail("events", broken)
-    async with _watched(gpus) as watched:
+    async with watching(gpus) as watched:
         await log.said("event_set_lost")
         problem = watched.monitor.problem
 
@@ -184,7 +145,7 @@ async def test_b37_an_event_set_that_cannot_be_made_is_said_and_made_later(
 async def test_b37_an_event_set_that_is_lost_later_is_made_again(
     gpus: ScriptedGpus, log: EventLog
 ) -> None:
-    async with _watched(gpus):
+    async with watching(gpus):
         gpus.fail("wait", broken)
         await log.said("event_set_lost")
         gpus.heal("wait")
@@ -208,7 +169,7 @@ async def test_b22_b37_an_event_thread_that_dies_of_something_else_ends_the_daem
 
 
 async def test_the_events_end_before_nvml_is_closed(gpus: ScriptedGpus) -> None:
-    async with _watched(gpus) as watched:
+    async with watching(gpus) as watched:
         await eventually(lambda: "wait" in gpus.calls)
         assert watched.monitor.problem is None
 
@@ -219,8 +180,8 @@ async def test_the_events_end_before_nvml_is_closed(gpus: ScriptedGpus) -> None:
 async def test_a_call_that_hangs_does_not_keep_the_monitor_from_its_end(
     gpus: ScriptedGpus, call: str
 ) -> None:
-    # `_watched` gives the end two seconds.
-    async with _watched(gpus) as watched:
+    # `watching` gives the end two seconds.
+    async with watching(gpus) as watched:
         if call == "close":
             gpus.hang(call)
         else:
@@ -231,7 +192,7 @@ async def test_a_card_whose_probe_fails_at_the_start_is_listed_as_unhealthy(
     gpus: ScriptedGpus,
 ) -> None:
     gpus.fail("probe", lambda: NvmlError("no answer"))
-    async with _watched(gpus, probe_seconds=3600) as watched:
+    async with watching(gpus, probe_seconds=3600) as watched:
         states = [state for _, state in watched.inventory.snapshot().cards]
 
     assert states == [State.UNHEALTHY] * 2

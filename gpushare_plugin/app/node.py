@@ -1,67 +1,57 @@
-"""The composition root: the one place that names what stands behind each seam.
-
-Read `NodeDaemon.__init__`, `_serve` and `run` as the parts list of the node daemon:
-what there is, what each part is given, and which of them run side by side.
-"""
+"""The node daemon's parts list: read `NodeDaemon.__init__`, `run` and `_serve`."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from gpushare_plugin import __version__
 from gpushare_plugin.adapters import host
-from gpushare_plugin.adapters.kubelet import KubeletClient, plugin_answers
+from gpushare_plugin.adapters.kubelet import plugin_answers
 from gpushare_plugin.adapters.nvml import NvmlSource
 from gpushare_plugin.adapters.plugin_folder import InstanceLock, remove_dead_sockets
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.adapters.socket_watch import SocketFolder
+from gpushare_plugin.app.cluster import ClusterSide, first_node
+from gpushare_plugin.app.serving import NodeParts, Serving, build_serving, refuse_another_unit
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.config.node import Mig
-from gpushare_plugin.core.injection import DeviceInjection, InjectionRule
 from gpushare_plugin.core.isolation import Decision, HostFacts, decide
-from gpushare_plugin.errors import PluginSocketError
+from gpushare_plugin.core.node_record import GPUS, Record, parse_gpus
+from gpushare_plugin.errors import (
+    PluginSocketError,
+    RecordError,
+)
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics, NodeState
 from gpushare_plugin.node.account import card_states, container_shares
 from gpushare_plugin.node.admission import Admission
-from gpushare_plugin.node.allocator import AllocationRule, Allocator
 from gpushare_plugin.node.inventory import Inventory
 from gpushare_plugin.node.monitor import GpuMonitor, MonitorRule
-from gpushare_plugin.node.registration import KUBELET_SOCKET, LifeRule, PluginLife
-from gpushare_plugin.node.retrying import BackOff
-from gpushare_plugin.node.service import DeviceLists, DevicePluginService
-from gpushare_plugin.node.supervisor import Supervisor
+from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.node.worker import WorkerThread
 from gpushare_plugin.ports import Reading
+from gpushare_plugin.ports.cluster import Node
 
 if TYPE_CHECKING:
     from gpushare_plugin.node.status import StatusPages
 
 log = event_logger(__name__)
 
+RECORD_SECONDS = 2.0
+"""How long the first start waits for what the node object says of an earlier one."""
 STATUS_WAITS_SECONDS = 1.0
 """The pages' HTTP server takes long to import, so the kubelet goes first, for so long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """What exists once there are cards to serve."""
-
-    decision: Decision
-    service: DevicePluginService
-    life: PluginLife
-    supervisor: Supervisor
 
 
 class NodeDaemon:
     """The node daemon under one configuration."""
 
     def __init__(self, config: NodeConfig) -> None:
+        config.check_cluster()
         clock: Callable[[], float] = time.monotonic
         self._config = config
         self._names = config.names
@@ -77,12 +67,30 @@ class NodeDaemon:
             clock,
         )
         self._pod_resources = PodResourcesClient(config.pod_resources_socket)
+        self._specs = PodSpecs()
         self._admission = Admission(
-            self._pod_resources, self._names.memory_resource, self._metrics, clock
+            self._pod_resources, self._names.memory_resource, self._metrics, clock, self._specs
         )
         self._files = SocketFolder(config.plugin_dir)
-        self._lock = InstanceLock(config.plugin_dir, self._names.memory_resource)
         self._ever_registered = asyncio.Event()
+        self._parts = NodeParts(
+            inventory=self._inventory,
+            admission=self._admission,
+            specs=self._specs,
+            metrics=self._metrics,
+            files=self._files,
+            ever_registered=self._ever_registered,
+        )
+        self._record: Record | None = None
+        self._cgpu_disable = config.cgpu_disable
+        self._cluster = ClusterSide(
+            config,
+            self._parts,
+            isolation=self._isolation_name,
+            links=tuple,
+            node_changed=self._node_changed,
+        )
+        self._lock = InstanceLock(config.plugin_dir, self._names.memory_resource)
         self._waiting_for: str | None = None
         self._serving: Serving | None = None
         self._metrics.show(self._state)
@@ -98,16 +106,29 @@ class NodeDaemon:
                 held.enter_context(self._files)
                 held.callback(self._lock.release)
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._monitor.run(), name="monitor the GPUs")
+                    tasks.create_task(self._cluster.run(), name="speak with the cluster")
+                    tasks.create_task(self._watch_gpus(), name="monitor the GPUs")
                     tasks.create_task(self._serve(), name="serve the kubelet")
                     tasks.create_task(self._account(), name="account for who holds what")
                     tasks.create_task(self._show_status(), name="show the status pages")
         finally:
             await self._pod_resources.close()
 
+    async def _watch_gpus(self) -> None:
+        """Watch the GPUs once it is known which index each card had before."""
+        if not self._config.without_cluster:
+            await first_node(self._cluster, timeout_seconds=RECORD_SECONDS)
+        if self._record is not None:
+            self._inventory.set_order(self._record.order())
+        await self._monitor.run()
+
     async def _serve(self) -> None:
-        serving = self._serve_with(await self._monitor.first_reading)
+        reading = await self._monitor.first_reading
+        serving = build_serving(self._config, self._parts, self._cluster, reading)
+        serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
+        await refuse_another_unit(self._config, self._record, self._pod_resources)
         self._serving = serving
+        self._cluster.wake()
         log.info(
             "isolation",
             isolation=serving.decision.isolation.value,
@@ -117,52 +138,21 @@ class NodeDaemon:
         await self._take_the_folder()
         await serving.supervisor.run()
 
-    def _serve_with(self, reading: Reading) -> Serving:
-        config = self._config
-        decision = self._decide_isolation(reading)
-        by_nodes = config.device_injection is DeviceInjection.DEVICE_NODES
-        injection = InjectionRule(
-            names=self._names.environment,
-            injection=config.device_injection,
-            visible=config.visible_devices,
-            cgpu_disable=config.cgpu_disable,
-            control_nodes=host.control_nodes() if by_nodes else (),
-        )
-        rule = AllocationRule(
-            policy=config.policy,
-            injection=injection,
-            isolation=decision.isolation,
-            unit_mib=config.memory_unit,
-        )
-        service = DevicePluginService(
-            self._inventory,
-            Allocator(self._inventory, rule),
-            self._admission,
-            self._metrics,
-            lists=DeviceLists(with_numa=config.numa_topology),
-            allocate_deadline_seconds=config.allocate_deadline_seconds,
-        )
-        life = PluginLife(
-            service,
-            KubeletClient(config.plugin_dir / KUBELET_SOCKET),
-            self._files,
-            self._metrics,
-            LifeRule(
-                plugin_dir=config.plugin_dir,
-                names=self._names,
-                tick_seconds=config.tick_seconds,
-                register_timeout_seconds=config.register_timeout_seconds,
-            ),
-            self._ever_registered,
-        )
-        supervisor = Supervisor(
-            life.live_once,
-            self._files,
-            self._metrics,
-            tick_seconds=config.tick_seconds,
-            back_off=BackOff(),
-        )
-        return Serving(decision=decision, service=service, life=life, supervisor=supervisor)
+    def _node_changed(self, node: Node) -> None:
+        """Take what the node object says of this node's earlier and present settings."""
+        if self._record is None and GPUS in node.annotations:
+            try:
+                self._record = parse_gpus(node.annotations[GPUS])
+            except RecordError as error:
+                log.warning("node_record_unreadable", node=node, error=error)
+        label = self._names.isolation_label
+        by_label = label is not None and node.labels.get(label) == "true"
+        self._cgpu_disable = self._config.cgpu_disable or by_label
+        if self._serving is not None:
+            self._serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
+
+    def _isolation_name(self) -> str | None:
+        return self._serving.decision.isolation.value if self._serving else None
 
     def _decide_isolation(self, reading: Reading) -> Decision:
         facts = HostFacts(
@@ -238,7 +228,7 @@ class NodeDaemon:
         serving = self._serving
         return NodeState(
             resource=self._names.memory_resource,
-            isolation=serving.decision.isolation.value if serving else "unknown",
+            isolation=self._isolation_name() or "unknown",
             enforced=bool(serving and serving.decision.isolation.enforces),
             nvml_up=self._monitor.problem is None,
             registered=self._is_registered(),

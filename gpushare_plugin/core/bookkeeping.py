@@ -1,0 +1,153 @@
+"""What a pod is annotated with: the card that was chosen for it, and what it really got.
+
+Rule 1: amounts come from the spec, and the card from the device IDs; an annotation
+is read for the card that was *chosen*, nothing else.
+Rule 2: what happened is written, and only what differs from what stands there.
+Rule 3: the original's card index is corrected only on pods with our extender's mark:
+the Go extender never forgets the old index of a pod that it knows.
+Rule 4: a pod that holds devices of the original's plugin is left as it is.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpushare_plugin.core.devices import CardTable
+from gpushare_plugin.core.dialect import PodAnnotationNames
+from gpushare_plugin.core.ledger import Holding
+from gpushare_plugin.core.pods import Container, ContainerKind, Pod, requested_units
+from gpushare_plugin.errors import RecordError
+
+ALLOCATION = "gpushare.io/allocation"
+"""`{"<container>":{"<card UUID>":units}}`: the truth."""
+MARK = "gpushare.io/extender"
+"""`"1"`: our extender chose the card."""
+GPU_COUNT = "gpushare.io/gpu-count"
+"""Set by a user: over how many cards each container is spread."""
+FRAMEWORK_ALLOCATION = "scheduler.framework.gpushare.allocation"
+"""`{"<container number>":{"<card index>":units}}`: what the original's inspect reads."""
+MOST_CARDS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The cards that an extender chose for a pod, by index."""
+
+    cards: tuple[int, ...]
+    ours: bool
+    """Our extender did; else another one."""
+
+
+def choice_of(pod: Pod, names: PodAnnotationNames) -> Choice | None:
+    """Return the cards that were chosen for the pod; None if none was.
+
+    Raises:
+        RecordError: the annotation does not parse; it names pod, annotation and value.
+    """
+    keys = [names.card_index] if names.card_index else []
+    if names.container_card_index:
+        keys += [names.container_card_index.format(number) for number, _ in enumerate(_mains(pod))]
+    cards: list[int] = []
+    for key in keys:
+        text = pod.annotations.get(key)
+        if text is not None:
+            cards += [_card_index(pod, key, part) for part in text.split(",")]
+    if not cards:
+        return None
+    return Choice(cards=tuple(dict.fromkeys(cards)), ours=pod.annotations.get(MARK) == "1")
+
+
+def card_count_of(pod: Pod) -> int:
+    """Return over how many cards the pod's containers are to be spread; 1 unless it says so.
+
+    Raises:
+        RecordError: the annotation is not a number of cards.
+    """
+    text = pod.annotations.get(GPU_COUNT, "1")
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_CARDS:
+        raise RecordError(
+            f"pod {pod}, annotation {GPU_COUNT}: found {text!r}, expected a number of cards from"
+            f" 1 to {MOST_CARDS}"
+        )
+    return int(text)
+
+
+def is_served(holding: Holding, resource: str) -> bool:
+    """Say whether every container that stays, and asks for units, holds them."""
+    return all(
+        container.name in holding.containers
+        for container in holding.pod.containers
+        if container.kind is not ContainerKind.INIT and container.requests.get(resource, 0) > 0
+    )
+
+
+def bookkeeping(
+    holding: Holding,
+    table: CardTable,
+    names: PodAnnotationNames,
+    *,
+    resource: str,
+    now_ns: int,
+) -> dict[str, str]:
+    """Return the annotations that the pod lacks or has otherwise; empty if all is so already."""
+    if holding.foreign_units or not holding.containers:
+        return {}
+    pod = holding.pod
+    wanted = {ALLOCATION: _compact(holding.containers)}
+    by_number = _by_number(holding, table)
+    if by_number:
+        wanted[FRAMEWORK_ALLOCATION] = _compact(by_number)
+    wanted |= _index_annotations(holding, table, names, resource)
+    served = is_served(holding, resource)
+    if served and pod.annotations.get(names.assigned) != "true":
+        wanted |= {names.assigned: "true", names.assume_time: str(now_ns)}
+    return {key: value for key, value in wanted.items() if pod.annotations.get(key) != value}
+
+
+def _index_annotations(
+    holding: Holding, table: CardTable, names: PodAnnotationNames, resource: str
+) -> dict[str, str]:
+    pod = holding.pod
+    cards = [card for card in table.cards if card.uuid in holding.cards]
+    may_write = pod.annotations.get(MARK) == "1" or _has_no_choice(pod, names)
+    if not may_write or len(cards) != 1:
+        return {}
+    values = {
+        names.card_index: str(cards[0].index),
+        names.pod_units: str(requested_units(pod, resource)),
+        names.card_units: str(cards[0].units),
+    }
+    return {key: value for key, value in values.items() if key is not None}
+
+
+def _has_no_choice(pod: Pod, names: PodAnnotationNames) -> bool:
+    return names.card_index is not None and names.card_index not in pod.annotations
+
+
+def _by_number(holding: Holding, table: CardTable) -> dict[str, dict[str, int]]:
+    """Return the holdings by the main containers' numbers and the cards' indices."""
+    found = {}
+    for number, container in enumerate(_mains(holding.pod)):
+        units = holding.containers.get(container.name, {})
+        by_index = {str(card.index): units[card.uuid] for card in table.cards if card.uuid in units}
+        if by_index:
+            found[str(number)] = by_index
+    return found
+
+
+def _mains(pod: Pod) -> list[Container]:
+    return [each for each in pod.containers if each.kind is ContainerKind.MAIN]
+
+
+def _card_index(pod: Pod, key: str, text: str) -> int:
+    stripped = text.strip()
+    if not stripped.isascii() or not stripped.isdecimal():
+        raise RecordError(
+            f"pod {pod}, annotation {key}: found {pod.annotations[key]!r}, expected a card index"
+        )
+    return int(stripped)
+
+
+def _compact(content: Mapping[str, Mapping[str, int]]) -> str:
+    plain = {key: dict(value) for key, value in content.items()}
+    return json.dumps(plain, separators=(",", ":"), sort_keys=True)

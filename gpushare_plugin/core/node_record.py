@@ -1,0 +1,164 @@
+"""The node's own record: the annotations and labels by which the cluster knows its cards.
+
+    gpushare.io/gpus    {"v":1,"unit_mib":1024,"isolation":"none","gpus":[{"index":0,...}]}
+    gpushare.io/health  {"GPU-...":{"state":"unhealthy","reason":"XID 79"}}
+
+Rule 1: written on change only, compact, at most 64 KiB, with no per-pod data.
+Rule 2: read strictly: a record that does not parse is an error that names the field,
+never "no cards".
+Rule 3: a card keeps the index that the record gives it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpushare_plugin.core.devices import Card
+from gpushare_plugin.core.health import CardHealth, State
+from gpushare_plugin.core.units import MIB_PER_GIB, unit_text
+from gpushare_plugin.errors import RecordError
+
+GPUS = "gpushare.io/gpus"
+HEALTH = "gpushare.io/health"
+LABELS = ("model", "memory-gib", "count", "unit", "isolation")
+LABEL_PREFIX = "gpushare.io/"
+VERSION = 1
+LONGEST_BYTES = 64 << 10
+LONGEST_LABEL = 63
+MIXED = "mixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCard:
+    """One card as the record knows it."""
+
+    index: int
+    uuid: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What an earlier start, or another part of the product, wrote of this node."""
+
+    unit_mib: int
+    cards: tuple[RecordedCard, ...]
+
+    def order(self) -> tuple[str, ...]:
+        """Return the UUIDs by card index."""
+        return tuple(card.uuid for card in sorted(self.cards, key=lambda card: card.index))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardLink:
+    """Two cards that NVLink joins, by index, and over how many lanes."""
+
+    cards: tuple[int, int]
+    nvlinks: int
+
+
+def gpus_annotation(
+    cards: Sequence[Card], *, unit_mib: int, isolation: str, links: Sequence[CardLink] = ()
+) -> str:
+    """Return the value of `gpushare.io/gpus`.
+
+    Raises:
+        RecordError: it would be longer than an annotation of ours may be.
+    """
+    content: dict[str, object] = {
+        "v": VERSION,
+        "unit_mib": unit_mib,
+        "isolation": isolation,
+        "gpus": [_card(card) for card in cards],
+    }
+    if links:
+        content["links"] = [[*link.cards, link.nvlinks] for link in links]
+    text = _compact(content)
+    if len(text.encode()) > LONGEST_BYTES:
+        raise RecordError(
+            f"{GPUS}: {len(cards)} cards make {len(text.encode())} bytes, expected at most"
+            f" {LONGEST_BYTES}"
+        )
+    return text
+
+
+def health_annotation(health: Mapping[str, CardHealth]) -> str:
+    """Return the value of `gpushare.io/health`: only what is not healthy."""
+    return _compact(
+        {
+            uuid: {"state": "unhealthy", "reason": each.reason}
+            for uuid, each in sorted(health.items())
+            if each.state is State.UNHEALTHY
+        }
+    )
+
+
+def parse_gpus(text: str) -> Record:
+    """Return what the annotation says.
+
+    Raises:
+        RecordError: it does not parse, or is of a version that is not ours.
+    """
+    try:
+        content = json.loads(text)
+        if content["v"] != VERSION:
+            raise RecordError(f"{GPUS}: found version {content['v']!r}, expected {VERSION}")
+        cards = tuple(
+            RecordedCard(
+                index=_whole(gpu["index"]), uuid=str(gpu["uuid"]), units=_whole(gpu["units"])
+            )
+            for gpu in content["gpus"]
+        )
+        return Record(unit_mib=_whole(content["unit_mib"]), cards=cards)
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(
+            f"{GPUS}: found {text[:120]!r}, which does not parse: {error!r}"
+        ) from error
+
+
+def labels(cards: Sequence[Card], *, unit_mib: int, isolation: str) -> dict[str, str]:
+    """Return the node labels, for node affinity; `mixed` where the cards differ."""
+    values = {
+        "model": _same(card.gpu.model for card in cards),
+        "memory-gib": _same(
+            str(card.gpu.memory.total_bytes // (MIB_PER_GIB << 20)) for card in cards
+        ),
+        "count": str(len(cards)),
+        "unit": unit_text(unit_mib),
+        "isolation": isolation,
+    }
+    return {f"{LABEL_PREFIX}{key}": label_value(value) for key, value in values.items()}
+
+
+def label_value(text: str) -> str:
+    """Return the text cleaned to what a label's value may be."""
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "-", text)[:LONGEST_LABEL]
+    return cleaned.strip("-_.")
+
+
+def _card(card: Card) -> dict[str, object]:
+    content: dict[str, object] = {
+        "index": card.index,
+        "uuid": card.uuid,
+        "model": card.gpu.model,
+        "units": card.units,
+    }
+    if card.gpu.numa_node is not None:
+        content["numa"] = card.gpu.numa_node
+    return content
+
+
+def _same(values: Iterable[str]) -> str:
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else MIXED
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"found {value!r}, expected a whole number")
+    return value
+
+
+def _compact(content: object) -> str:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

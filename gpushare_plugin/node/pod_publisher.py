@@ -1,0 +1,110 @@
+"""What really happened, written on the pods: which card each container got.
+
+Rule 1: state is compared: what a pod is annotated with against what PodResources
+lists; so a lost write, an API server that was away and a restart of ours are all the
+same case.
+Rule 2: one pod that cannot be written keeps no other waiting.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from gpushare_plugin.core.bookkeeping import bookkeeping
+from gpushare_plugin.core.dialect import Dialect
+from gpushare_plugin.core.ledger import Holding, Ledger, keep_ledger
+from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound
+from gpushare_plugin.logs import event_logger
+from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.admission import Admission
+from gpushare_plugin.node.inventory import Inventory
+from gpushare_plugin.node.retrying import BackOff
+from gpushare_plugin.node.specs import PodSpecs
+from gpushare_plugin.ports.cluster import ClusterWriter, StatusPatch
+
+log = event_logger(__name__)
+
+
+class PodPublisher:
+    """Keeps the annotations of this node's pods true."""
+
+    def __init__(
+        self,
+        specs: PodSpecs,
+        admission: Admission,
+        inventory: Inventory,
+        names: Dialect,
+        metrics: NodeMetrics,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._specs = specs
+        self._admission = admission
+        self._inventory = inventory
+        self._names = names
+        self._metrics = metrics
+        self._now_ns = now_ns
+        self._wake = asyncio.Event()
+        self._failing = False
+
+    def wake(self) -> None:
+        """Compare again: something has changed."""
+        self._wake.set()
+
+    def ledger(self) -> Ledger | None:
+        """Return who holds what, joined with the pods; None while that is not known."""
+        if self._admission.pods is None:
+            return None
+        return keep_ledger(self._admission.pods, self._specs.pods, self._inventory.table)
+
+    async def run(self, writer: ClusterWriter) -> None:
+        """Write what differs, at each change, until cancelled."""
+        back_off = BackOff()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if await self._publish(writer):
+                back_off.reset()
+            else:
+                await asyncio.sleep(back_off.next_seconds())
+                self._wake.set()
+
+    async def _publish(self, writer: ClusterWriter) -> bool:
+        """Write each pod that differs; say whether all of them could be."""
+        ledger = self.ledger()
+        if ledger is None:
+            return True
+        written = [
+            await self._write(writer, holding)
+            for holding in ledger.holdings.values()
+            if not holding.pod.terminating
+        ]
+        return all(written)
+
+    async def _write(self, writer: ClusterWriter, holding: Holding) -> bool:
+        pod = holding.pod
+        annotations = bookkeeping(
+            holding,
+            self._inventory.table,
+            self._names.annotations,
+            resource=self._names.memory_resource,
+            now_ns=self._now_ns(),
+        )
+        if not annotations:
+            return True
+        try:
+            patch = StatusPatch(uid=pod.uid, annotations=annotations)
+            # The watch would tell too, but later, and the same would be written again till then.
+            self._specs.put(await writer.patch_pod_status(pod.namespace, pod.name, patch))
+        except (ApiConflict, ApiNotFound):
+            # Another pod of that name, or none: the watch will tell.
+            return True
+        except ApiError as error:
+            self._metrics.publish_failures.labels("pod").inc()
+            if not self._failing:
+                log.warning("publishing_fails", what="pod", pod=pod, error=error)
+            self._failing = True
+            return False
+        self._failing = False
+        self._metrics.published.labels("pod").inc()
+        log.info("pod_published", pod=pod, annotations=len(annotations))
+        return True

@@ -1,0 +1,14 @@
+"""What the tests of the cases share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.node.event_log import EventLog, listening
+
+
+@pytest.fixture
+def log() -> Iterator[EventLog]:
+    """Every event that the package logs during the test."""
+    with listening() as log:
+        yield log
