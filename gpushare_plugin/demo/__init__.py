@@ -1,4 +1,4 @@
-"""The demo: the real node daemon beside a simulated kubelet, each a process of its own.
+"""The demo: the real node daemon, a simulated kubelet and API server, a process each.
 
 What belongs here: the story, its checks and its picture. What must not: a part of the
 product that the demo alone needs; everything it shows is what a node would do.
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gpushare_plugin.demo.peers import node_with_kubelet
 from gpushare_plugin.demo.picture import Picture
-from gpushare_plugin.demo.story import Stage, tell
+from gpushare_plugin.demo.stage import Stage
+from gpushare_plugin.demo.story import tell
 
 
 def run_demo(*, keep: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The processes of the demo: the node daemon, and the kubelet that it serves.
+"""The processes of the demo: the node daemon, its kubelet, and the API server.
 
 Rule: what is started here is stopped here, by its process ID, however the story ends.
 """
@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpushare_plugin.errors import SimulationError
+from gpushare_plugin.sim.apiserver import ApiServerControl
 from gpushare_plugin.sim.gpus import EventsFile
 from gpushare_plugin.sim.kubelet import KubeletControl
 
+NODE = "gpu-node"
 STOP_SECONDS = 5.0
 SAID_SECONDS = 15.0
 PROBE_SECONDS = 0.5
@@ -81,10 +83,11 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
-    """The two processes and the ways to reach them."""
+    """The processes and the ways to reach them."""
 
     folder: Path
     kubelet: KubeletControl
+    api: ApiServerControl
     daemon: Daemon
     events: EventsFile
     events_path: Path
@@ -97,20 +100,23 @@ async def node_with_kubelet(folder: Path) -> AsyncIterator[Peers]:
     plugin_dir.mkdir()
     events = folder / "events"
     sockets = ["--plugin-dir", str(plugin_dir), "--pod-resources-socket", str(folder / "pods.sock")]
-    control = folder / "control.sock"
+    kubelet_socket, api_socket = folder / "kubelet.sock", folder / "api.sock"
+    kubelet, api = KubeletControl(kubelet_socket), ApiServerControl(api_socket)
+    kubeconfig = folder / "kubeconfig"
     async with (
-        _process("gpushare_plugin.sim.kubelet", *sockets, "--control-socket", str(control)),
+        _process("gpushare_plugin.sim.kubelet", *sockets, "--control-socket", str(kubelet_socket)),
+        _process("gpushare_plugin.sim.apiserver", "--control-socket", str(api_socket)),
+        _made_ready(api, kubeconfig),
         _process(
             "gpushare_plugin",
             "node",
-            "--without-cluster",
+            *("--node-name", NODE, "--kubeconfig", str(kubeconfig)),
             *sockets,
             *("--simulate", "t4-x2", "--simulate-events", str(events)),
             *("--probe-seconds", str(PROBE_SECONDS), "--status-address", "127.0.0.1:0"),
             stderr=asyncio.subprocess.PIPE,
         ) as node,
     ):
-        kubelet = KubeletControl(control)
         await kubelet.ready(timeout_seconds=SAID_SECONDS)
         daemon = Daemon(node)
         reading = asyncio.create_task(daemon.read_log(), name="read the daemon's log")
@@ -118,6 +124,7 @@ async def node_with_kubelet(folder: Path) -> AsyncIterator[Peers]:
             yield Peers(
                 folder=folder,
                 kubelet=kubelet,
+                api=api,
                 daemon=daemon,
                 events=EventsFile(events),
                 events_path=events,
@@ -125,6 +132,15 @@ async def node_with_kubelet(folder: Path) -> AsyncIterator[Peers]:
         finally:
             await daemon.stop()
             await reading
+
+
+@asynccontextmanager
+async def _made_ready(api: ApiServerControl, kubeconfig: Path) -> AsyncIterator[None]:
+    """Wait for the API server, put the node into it, and write how to reach it."""
+    await api.ready(timeout_seconds=SAID_SECONDS)
+    await api.create("nodes", {"metadata": {"name": NODE}})
+    await asyncio.to_thread(kubeconfig.write_text, await api.kubeconfig(), encoding="utf-8")
+    yield
 
 
 @asynccontextmanager

@@ -59,6 +59,10 @@ class Picture:
         """Show what the kubelet has."""
         self._said("kubelet", "magenta", lines)
 
+    def api(self, lines: Sequence[str]) -> None:
+        """Show what the API server has."""
+        self._said("API", "yellow", lines)
+
     def checked(self, text: str, *, held: bool) -> bool:
         """Show a check, and return how it came out."""
         mark = "[bold green]✓[/bold green]" if held else "[bold red]✗ NOT SO:[/bold red]"
