@@ -11,6 +11,7 @@ ARG BUILD_BASE=${BASE}
 
 FROM ${BUILD_BASE} AS build
 WORKDIR /src
+ENV PYTHONDONTWRITEBYTECODE=1
 COPY scripts/system-packages scripts/
 RUN scripts/system-packages python3 && python3 -m venv /opt/build && python3 -m venv --without-pip /opt/gpushare
 # Of the development lock, what a wheel is built with.
@@ -26,16 +27,15 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
 COPY pyproject.toml README.md LICENSE ./
 COPY gpushare_plugin gpushare_plugin
 # The simulated GPUs' library stands beside its sources, as after `make setup`. Compiled
-# modules go by the hash that they were made from: an image's file times say little.
-RUN /opt/build/bin/hatchling build --target wheel dist && \
+# modules go by the hash that they were made from: an image's file times say little. The
+# API client for laptops is the largest package, and the daemon never imports it.
+RUN /opt/build/bin/hatchling build --target wheel && \
     /opt/build/bin/pip --python /opt/gpushare/bin/python install --no-cache-dir --no-compile \
       --disable-pip-version-check --no-index --no-deps dist/*.whl && \
-    stub=$(/opt/gpushare/bin/python -c 'import gpushare_plugin.sim.nvml_stub as stub; print(stub.__path__[0])') && \
-    /opt/gpushare/bin/python -c 'import pathlib, sys; \
-      from gpushare_plugin.sim.nvml_stub.building import LIBRARY_NAME, compile_library; \
-      compile_library(pathlib.Path(sys.argv[1]) / LIBRARY_NAME)' "$stub" && \
-    find /opt/gpushare -name __pycache__ -prune -exec rm -r {} + && \
-    /opt/gpushare/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/gpushare/lib
+    /opt/gpushare/bin/python -I -c 'from pathlib import Path; \
+      from gpushare_plugin.sim.nvml_stub import building as stub; \
+      stub.compile_library(Path(stub.__file__).with_name(stub.LIBRARY_NAME))' && \
+    /opt/gpushare/bin/python -m compileall -q --invalidation-mode unchecked-hash -x /kubernetes/ /opt/gpushare/lib
 
 FROM ${BASE}
 ARG VERSION=0.1.0

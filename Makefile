@@ -7,7 +7,7 @@ STUB   := gpushare_plugin/sim/nvml_stub
 CFLAGS_STUB := -std=c11 -O2 -Wall -Wextra -Werror -fPIC
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core check lint types contracts native bench proto proto-check golden lock coverage ci clean
+.PHONY: help setup demo test test-core check lint types contracts native bench proto proto-check golden lock coverage image ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,9 @@ lock: setup ## resolve the dependencies anew
 
 coverage: setup ## the tests again, with the lines they reach
 	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+
+image: setup ## build the container image without Docker, and start it beside the simulated kubelet
+	@scripts/image $(BIN)/python
 
 ci: check native test ## all of it, as CI runs it
 

@@ -97,13 +97,54 @@ def demo(*, keep: bool) -> None:
     sys.exit(0 if run_demo(keep=keep) else EXIT_CANNOT_WORK)
 
 
+@gpushare.command()
+@click.option("--node", metavar="NAME", help="The node.")
+@click.option("--all-nodes", is_flag=True, help="Every node.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    envvar="KUBECONFIG",
+    help="How to reach the API server; ~/.kube/config, or in a pod its service account.",
+)
+@click.option(
+    "--resource-name",
+    "renamed",
+    metavar="RESOURCE",
+    multiple=True,
+    help="A resource that was renamed to this; it goes too. May be given again.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+def uninstall(
+    *,
+    node: str | None,
+    all_nodes: bool,
+    kubeconfig: str | None,
+    renamed: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Take off the node objects what the node daemon wrote there.
+
+    Delete the DaemonSet first, and give the kubelet the 5 minutes after which it forgets a
+    plugin that has gone: what a daemon still serves comes back.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from gpushare_plugin.app.uninstall import Wanted, uninstall  # noqa: PLC0415
+
+    if all_nodes == bool(node):
+        raise click.UsageError("expected either --node NAME or --all-nodes")
+    file = Path(kubeconfig).absolute() if kubeconfig else None
+    wanted = Wanted(node=node or None, kubeconfig=file, renamed=renamed, dry_run=dry_run)
+    asyncio.run(uninstall(wanted, click.echo))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; the exit code is 0, 1 (cannot work) or 2 (bad configuration)."""
     configure("info")
     # gRPC's C core has a log of its own, of lines that are not ours to explain.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        gpushare.main(args=arguments, standalone_mode=True)
+        gpushare.main(args=arguments, prog_name="gpushare")
     except ConfigError as error:
         log.error("bad_configuration", error=error)
         sys.exit(EXIT_BAD_CONFIGURATION)

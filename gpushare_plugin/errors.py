@@ -13,6 +13,7 @@ text names the thing, what was found, what was expected and what to do.
     ├── AllocationRefused      one container cannot be served
     ├── NvmlError              NVML did not answer, or answered with an error
     │   ├── NvmlUnavailable    library or driver is not there, or does not fit
+    │   │   └── DriverReplaced the driver was replaced under this process
     │   └── GpuLost            one GPU is not there any more
     ├── KubeletError
     │   ├── KubeletUnavailable    nobody answers, or not now: try again
@@ -26,6 +27,7 @@ text names the thing, what was found, what was expected and what to do.
     │   ├── ApiNotFound        404
     │   └── ApiExpired         410: the version asked for is forgotten; list again
     ├── PodResourcesError      the kubelet did not tell which pod holds what
+    │   └── PodResourcesLimited   asked too often; ask again in a moment
     └── SimulationError        a simulated peer cannot be set up
 """
 
@@ -64,6 +66,8 @@ class Refusal(Enum):
     BAD_REQUEST = "bad_request"
     UNHEALTHY_CARD = "unhealthy_card"
     NO_EXTENDER = "no_extender"
+    WHOLE_CARDS = "whole_cards"
+    CORES_WITHOUT_MEMORY = "cores_without_memory"
     DEADLINE = "deadline"
 
 
@@ -85,6 +89,13 @@ class NvmlError(GpushareError):
 
 class NvmlUnavailable(NvmlError):
     """The NVML library or the driver is not there, or the two do not fit."""
+
+
+class DriverReplaced(NvmlUnavailable):
+    """The loaded library does not fit the kernel's driver: one of them was replaced.
+
+    A process keeps the library that it loaded, so only its own restart cures it.
+    """
 
 
 class GpuLost(NvmlError):
@@ -145,6 +156,10 @@ class ApiExpired(ApiError):
 
 class PodResourcesError(GpushareError):
     """The kubelet did not tell which pod holds which devices."""
+
+
+class PodResourcesLimited(PodResourcesError):
+    """It was asked too often; what was known before still holds."""
 
 
 class SimulationError(GpushareError):

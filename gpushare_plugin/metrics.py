@@ -50,15 +50,22 @@ class ContainerShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginState:
+    """How the kubelet is served one resource."""
+
+    resource: str
+    registered: bool
+    list_streams: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeState:
     """All that the gauges show, at one moment."""
 
-    resource: str
+    plugins: tuple[PluginState, ...]
     isolation: str
     enforced: bool
     nvml_up: bool
-    registered: bool
-    list_streams: int
     gpus_left_out: int
     cards: tuple[CardState, ...] = ()
     containers: tuple[ContainerShare, ...] = ()
@@ -222,11 +229,19 @@ def _gauges(state: NodeState) -> Iterator["GaugeMetricFamily"]:
         {"isolation": state.isolation, "enforced": str(state.enforced).lower()},
     )
     yield _one("nvml_up", "1 while NVML answers.", state.nvml_up)
-    yield _one("registered", "1 while registered with an open stream.", state.registered)
-    yield _one("list_streams", "ListAndWatch streams that are open.", state.list_streams)
+    yield from _plugins(state)
     yield _one("gpus_left_out", "GPUs that cannot be shared.", state.gpus_left_out)
     yield from _cards(state)
     yield _containers(state)
+
+
+def _plugins(state: NodeState) -> Iterator["GaugeMetricFamily"]:
+    registered = _family("registered", "1 while registered with an open stream.", "resource")
+    streams = _family("list_streams", "ListAndWatch streams that are open.", "resource")
+    for plugin in state.plugins:
+        registered.add_metric((plugin.resource,), plugin.registered)
+        streams.add_metric((plugin.resource,), plugin.list_streams)
+    yield from (registered, streams)
 
 
 def _cards(state: NodeState) -> Iterator["GaugeMetricFamily"]:

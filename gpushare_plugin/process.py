@@ -8,6 +8,7 @@ one in force.
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -42,7 +43,7 @@ async def run_until_stopped(
         log.info("configuration", **shown(config))
         running = asyncio.create_task(run(config), name="the daemon")
         try:
-            wanted = await _next_config(requests, running, load)
+            wanted = await _next_config(requests, running, load, config)
         except GpushareError as error:
             if last_good is None or last_good == config:
                 raise
@@ -60,6 +61,7 @@ async def _next_config(
     requests: "asyncio.Queue[Request]",
     running: "asyncio.Task[None]",
     load: Callable[[], NodeConfig],
+    config: NodeConfig,
 ) -> NodeConfig | None:
     """Return the configuration to run next, or None to stop; the run has ended by then."""
     try:
@@ -68,9 +70,15 @@ async def _next_config(
             if request is Request.STOP:
                 return None
             try:
-                return load()
+                wanted = load()
             except ConfigError as error:
                 log.error("configuration_refused", error=error, doing="the present one goes on")
+                continue
+            if replace(wanted, log_level=config.log_level) != config:
+                return wanted
+            # A new start of the plugin would fail the pods that come just then.
+            configure(wanted.log_level.value)
+            log.info("configuration_unchanged", log_level=wanted.log_level.value)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -6,7 +6,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpushare_plugin.metrics import CardState, ContainerShare, NodeMetrics, NodeState
+from gpushare_plugin.metrics import (
+    CardState,
+    ContainerShare,
+    NodeMetrics,
+    NodeState,
+    PluginState,
+)
 
 T4 = CardState(
     index=0,
@@ -17,13 +23,12 @@ T4 = CardState(
     healthy=True,
     watched=True,
 )
+MEMORY = PluginState(resource="aliyun.com/gpu-mem", registered=True, list_streams=1)
 STATE = NodeState(
-    resource="aliyun.com/gpu-mem",
+    plugins=(MEMORY,),
     isolation="none",
     enforced=False,
     nvml_up=True,
-    registered=True,
-    list_streams=1,
     gpus_left_out=0,
     cards=(T4,),
     containers=(
@@ -90,23 +95,25 @@ def test_the_isolation_in_force_says_honestly_whether_it_enforces(*, enforced: b
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    ("name", "later"),
     [
-        ("gpushare_nvml_up", {"nvml_up": False}),
-        ("gpushare_registered", {"registered": False}),
-        ("gpushare_list_streams", {"list_streams": 0}),
+        ("gpushare_nvml_up", replace(STATE, nvml_up=False)),
+        ("gpushare_registered", replace(STATE, plugins=(replace(MEMORY, registered=False),))),
+        ("gpushare_list_streams", replace(STATE, plugins=(replace(MEMORY, list_streams=0),))),
     ],
 )
 def test_a_state_is_computed_at_the_scrape_so_it_cannot_go_stale(
-    name: str, changes: dict[str, bool]
+    name: str, later: NodeState
 ) -> None:
     states = [STATE]
     metrics = NodeMetrics()
     metrics.show(lambda: states[-1])
     before = samples(metrics)[name]
-    states.append(replace(STATE, **changes))  # type: ignore[arg-type]
+    states.append(later)
 
-    assert (before, samples(metrics)[name]) == ({(): 1}, {(): 0})
+    after = samples(metrics)[name]
+    assert before.keys() == after.keys()
+    assert ([*before.values()], [*after.values()]) == ([1], [0])
 
 
 def test_events_are_counted_by_their_labels() -> None:

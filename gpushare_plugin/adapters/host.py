@@ -39,12 +39,37 @@ def cards_with_limit_hook(folders: Iterable[Path]) -> frozenset[str]:
 
     A spec that cannot be read is passed over with a warning: it can vouch for nothing.
     """
-    return frozenset(
-        name
-        for folder in folders
-        for path in _spec_files(folder)
-        for name in _hooked_devices(_read(path))
-    )
+    paths = [path for folder in folders for path in _spec_files(folder)]
+    return frozenset(name for path in paths for name in _hooked_devices(_read(path)))
+
+
+class LimitHooks:
+    """`cards_with_limit_hook`, read again only when a spec has changed: YAML takes long."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = tuple(folders)
+        self._seen: tuple[tuple[str, int, int], ...] | None = None
+        self._cards: frozenset[str] = frozenset()
+
+    def cards(self) -> frozenset[str]:
+        """Return the CDI device names that carry the hook, as the specs are now."""
+        seen = tuple(
+            signature
+            for folder in self._folders
+            for path in _spec_files(folder)
+            if (signature := _signature(path)) is not None
+        )
+        if seen != self._seen:
+            self._seen, self._cards = seen, cards_with_limit_hook(self._folders)
+        return self._cards
+
+
+def _signature(path: Path) -> tuple[str, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return str(path), status.st_mtime_ns, status.st_size
 
 
 def _spec_files(folder: Path) -> Iterator[Path]:

@@ -32,7 +32,11 @@ class InstanceLock:
             PluginSocketError: the lock file cannot be made.
         """
         if self._descriptor is not None:
-            return True
+            if _is_file_at(self._descriptor, self._path):
+                return True
+            # Kubelets of old remove every file from the folder as they start: a lock on a file
+            # that is gone keeps nobody out.
+            self.release()
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
             descriptor = os.open(self._path, flags, 0o600)
@@ -46,6 +50,9 @@ class InstanceLock:
         except OSError:
             os.close(descriptor)
             return False
+        if not _is_file_at(descriptor, self._path):
+            os.close(descriptor)
+            return False
         self._descriptor = descriptor
         return True
 
@@ -54,6 +61,13 @@ class InstanceLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _is_file_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def remove_dead_sockets(folder: Path, prefix: str) -> None:

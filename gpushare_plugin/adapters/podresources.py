@@ -13,33 +13,33 @@ from google.protobuf.message import DecodeError
 
 from gpushare_plugin.adapters.channels import socket_channel
 from gpushare_plugin.core.association import ContainerDevices, ListedPod, PodName
-from gpushare_plugin.errors import PodResourcesError
+from gpushare_plugin.errors import PodResourcesError, PodResourcesLimited
 from gpushare_plugin.proto import podresources_v1_pb2 as pb
 
 
 class PodResourcesClient:
     """Asks which pod holds what; see `ports.PodResources`.
 
-    The channel is kept: it finds a restarted kubelet's new socket by itself.
+    The channel is kept while somebody answers. One that found nobody waits before it tries
+    again, and would tell of a kubelet that is back only then; so it is made anew.
     """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
-        self._channel = socket_channel(socket)
-        self._list: grpc.aio.UnaryUnaryMultiCallable[pb.ListPodResourcesRequest, bytes]
-        self._list = self._channel.unary_unary(
-            "/v1.PodResourcesLister/List",
-            request_serializer=pb.ListPodResourcesRequest.SerializeToString,
-            # Read by us: gRPC would log what it cannot read, and hand over an error of its own.
-            response_deserializer=None,
-        )
+        self._channel: grpc.aio.Channel | None = None
 
     async def list_pods(self, resource_name: str, *, timeout_seconds: float) -> Sequence[ListedPod]:
         """Return the active pods with what they hold; see `ports.PodResources`."""
+        if self._channel is None:
+            self._channel = socket_channel(self._socket)
         try:
-            answer = await self._list(pb.ListPodResourcesRequest(), timeout=timeout_seconds)
+            answer = await _list(self._channel, timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            raise PodResourcesError(_told(error, self._socket)) from error
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                await self.close()
+            limited = error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            kind = PodResourcesLimited if limited else PodResourcesError
+            raise kind(_told(error, self._socket)) from error
         try:
             read = pb.ListPodResourcesResponse.FromString(answer)
         except DecodeError as error:
@@ -49,8 +49,21 @@ class PodResourcesClient:
         return [_listed(pod, resource_name) for pod in read.pod_resources]
 
     async def close(self) -> None:
-        """Close the channel."""
-        await self._channel.close()
+        """Close the channel; the next question makes another."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+
+async def _list(channel: grpc.aio.Channel, timeout_seconds: float) -> bytes:
+    call: grpc.aio.UnaryUnaryMultiCallable[pb.ListPodResourcesRequest, bytes]
+    call = channel.unary_unary(
+        "/v1.PodResourcesLister/List",
+        request_serializer=pb.ListPodResourcesRequest.SerializeToString,
+        # Read by us: gRPC would log what it cannot read, and hand over an error of its own.
+        response_deserializer=None,
+    )
+    return await call(pb.ListPodResourcesRequest(), timeout=timeout_seconds)
 
 
 def _listed(pod: pb.PodResources, resource_name: str) -> ListedPod:

@@ -5,13 +5,12 @@ was to be written is written later.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from gpushare_plugin.app.credentials import credentials
 from gpushare_plugin.app.serving import NodeParts
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.core.devices import Card
@@ -25,9 +24,6 @@ from gpushare_plugin.node.pod_publisher import PodPublisher
 from gpushare_plugin.node.retrying import BackOff
 from gpushare_plugin.node.tellings import Tellings
 from gpushare_plugin.ports.cluster import Change, Node, Upserted
-
-if TYPE_CHECKING:
-    from gpushare_plugin.adapters.kube.credentials import Credentials
 
 BAD_NEWS_SECONDS = 1.0
 """How long the kubelet waits for the annotation to say first that a card fell ill."""
@@ -89,7 +85,7 @@ class ClusterSide:
         )
         from gpushare_plugin.adapters.kube.transport import Transport  # noqa: PLC0415
 
-        async with Transport(await _credentials(self._config)) as transport:
+        async with Transport(await credentials(self._config.kubeconfig)) as transport:
             reader = pod_reader(
                 [self._names.memory_resource, self._names.core_resource],
                 annotation_prefixes=_prefixes(self._names.annotations),
@@ -140,16 +136,6 @@ async def first_node(side: ClusterSide, *, timeout_seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_seconds):
             await side.node_known.wait()
-
-
-async def _credentials(config: NodeConfig) -> "Credentials":
-    if config.kubeconfig is not None:
-        from gpushare_plugin.adapters.kube.kubeconfig import KubeConfig  # noqa: PLC0415
-
-        return await asyncio.to_thread(KubeConfig, config.kubeconfig, os.environ)
-    from gpushare_plugin.adapters.kube.credentials import InCluster  # noqa: PLC0415
-
-    return InCluster(os.environ)
 
 
 def _prefixes(names: PodAnnotationNames) -> tuple[str, ...]:

@@ -1,32 +1,35 @@
 """The node daemon's parts list: read `NodeDaemon.__init__`, `run` and `_serve`."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 from gpushare_plugin import __version__
 from gpushare_plugin.adapters import host
 from gpushare_plugin.adapters.kubelet import plugin_answers
 from gpushare_plugin.adapters.nvml import NvmlSource
-from gpushare_plugin.adapters.plugin_folder import InstanceLock, remove_dead_sockets
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.adapters.socket_watch import SocketFolder
 from gpushare_plugin.app.cluster import ClusterSide, first_node
-from gpushare_plugin.app.serving import NodeParts, Serving, build_serving, refuse_another_unit
+from gpushare_plugin.app.serving import (
+    NodeParts,
+    Serving,
+    build_serving,
+    decide_isolation,
+    refuse_another_unit,
+)
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.config.node import Mig
-from gpushare_plugin.core.isolation import Decision, HostFacts, decide
-from gpushare_plugin.core.node_record import GPUS, Record, parse_gpus
-from gpushare_plugin.errors import (
-    PluginSocketError,
-    RecordError,
-)
+from gpushare_plugin.core.isolation import Decision
+from gpushare_plugin.core.node_record import GPUS, CardLink, Record, parse_gpus
+from gpushare_plugin.errors import ConfigError, RecordError
 from gpushare_plugin.logs import event_logger
-from gpushare_plugin.metrics import NodeMetrics, NodeState
+from gpushare_plugin.metrics import NodeMetrics, NodeState, PluginState
 from gpushare_plugin.node.account import card_states, container_shares
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.inventory import Inventory
@@ -87,12 +90,12 @@ class NodeDaemon:
             config,
             self._parts,
             isolation=self._isolation_name,
-            links=tuple,
+            links=self._card_links,
             node_changed=self._node_changed,
         )
-        self._lock = InstanceLock(config.plugin_dir, self._names.memory_resource)
-        self._waiting_for: str | None = None
         self._serving: Serving | None = None
+        self._decision: Decision | None = None
+        self._hooks = host.LimitHooks(config.cdi_dirs)
         self._metrics.show(self._state)
 
     async def run(self) -> None:
@@ -104,11 +107,10 @@ class NodeDaemon:
         try:
             with ExitStack() as held:
                 held.enter_context(self._files)
-                held.callback(self._lock.release)
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._cluster.run(), name="speak with the cluster")
                     tasks.create_task(self._watch_gpus(), name="monitor the GPUs")
-                    tasks.create_task(self._serve(), name="serve the kubelet")
+                    tasks.create_task(self._serve(tasks), name="serve the kubelet")
                     tasks.create_task(self._account(), name="account for who holds what")
                     tasks.create_task(self._show_status(), name="show the status pages")
         finally:
@@ -122,21 +124,59 @@ class NodeDaemon:
             self._inventory.set_order(self._record.order())
         await self._monitor.run()
 
-    async def _serve(self) -> None:
-        reading = await self._monitor.first_reading
-        serving = build_serving(self._config, self._parts, self._cluster, reading)
+    async def _serve(self, tasks: asyncio.TaskGroup) -> None:
+        self._decide(await self._monitor.first_reading)
+        serving = build_serving(self._config, self._parts, self._cluster, self._isolation())
         serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
         await refuse_another_unit(self._config, self._record, self._pod_resources)
         self._serving = serving
         self._cluster.wake()
+        self._monitor.on_reading(self._decide)
+        for plugin in serving.plugins:
+            tasks.create_task(plugin.run(), name=f"serve {plugin.resource}")
+
+    def _decide(self, reading: Reading) -> None:
+        """Decide on the isolation as the host is now: CDI specs and drivers come and go.
+
+        Raises:
+            ConfigError: the one that was asked for cannot work here, from the beginning.
+        """
+        before = self._decision
+        try:
+            decision = decide_isolation(self._config, self._inventory, reading, self._hooks)
+        except ConfigError as error:
+            if before is None:
+                raise
+            # It was asked for by name: containers fail to start rather than run without.
+            log.warning("isolation_fails", error=error)
+            return
+        self._decision = decision
+        self._cluster.wake()
+        if before is not None and before.isolation is decision.isolation:
+            return
+        isolation = decision.isolation
         log.info(
             "isolation",
-            isolation=serving.decision.isolation.value,
-            enforced=serving.decision.isolation.enforces,
-            reason=serving.decision.reason,
+            isolation=isolation.value,
+            enforced=isolation.enforces,
+            reason=decision.reason,
         )
-        await self._take_the_folder()
-        await serving.supervisor.run()
+        if self._serving is not None:
+            self._serving.allocator.set_isolation(isolation)
+
+    def _isolation(self) -> Decision:
+        if self._decision is None:
+            raise AssertionError("asked for before the first look at the GPUs")
+        return self._decision
+
+    def _card_links(self) -> tuple[CardLink, ...]:
+        index = {card.uuid: card.index for card in self._inventory.cards}
+        return tuple(
+            CardLink(cards=(index[one], index[other]), nvlinks=link.nvlinks)
+            for link in self._monitor.links
+            for one, other in [link.uuids]
+            if link.nvlinks and one in index and other in index
+        )
 
     def _node_changed(self, node: Node) -> None:
         """Take what the node object says of this node's earlier and present settings."""
@@ -152,33 +192,7 @@ class NodeDaemon:
             self._serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
 
     def _isolation_name(self) -> str | None:
-        return self._serving.decision.isolation.value if self._serving else None
-
-    def _decide_isolation(self, reading: Reading) -> Decision:
-        facts = HostFacts(
-            driver_version=reading.driver_version,
-            cgroup_v2=host.has_cgroup_v2(),
-            any_mig=reading.any_mig,
-            cards_with_limit_hook=host.cards_with_limit_hook(self._config.cdi_dirs),
-            cards=frozenset(card.uuid for card in self._inventory.cards),
-        )
-        return decide(self._config.isolation, facts)
-
-    async def _take_the_folder(self) -> None:
-        """Wait until no other instance serves this resource here, and clear what they left."""
-        while True:
-            try:
-                problem = None if self._lock.take() else "another instance serves this resource"
-            except PluginSocketError as error:
-                problem = str(error)
-            if problem is None:
-                break
-            if problem != self._waiting_for:
-                log.warning("plugin_folder_unavailable", error=problem, doing="waiting")
-            self._waiting_for = problem
-            await self._files.changed(timeout_seconds=self._config.tick_seconds)
-        self._waiting_for = None
-        remove_dead_sockets(self._config.plugin_dir, self._names.socket_prefix)
+        return self._decision.isolation.value if self._decision else None
 
     async def _account(self) -> None:
         # Nobody holds anything of ours before we have registered.
@@ -204,40 +218,46 @@ class NodeDaemon:
         """Wait until the kubelet has us and has opened its stream."""
         await self._ever_registered.wait()
         if self._serving is not None:
-            await self._serving.service.streams.opened.wait()
+            await self._serving.memory.first_stream()
 
     async def _not_alive(self) -> tuple[str, ...]:
-        socket = self._serving.life.socket if self._serving else None
-        if socket is None or await plugin_answers(socket, timeout_seconds=2):
-            return ()
-        return (f"the plugin does not answer on {socket}",)
+        if self._monitor.needs_restart is not None:
+            return (self._monitor.needs_restart,)
+        plugins = self._serving.plugins if self._serving else ()
+        sockets = [plugin.socket for plugin in plugins if plugin.socket is not None]
+        answers = [await plugin_answers(each, timeout_seconds=2) for each in sockets]
+        return tuple(
+            f"the plugin does not answer on {socket}"
+            for socket, answer in zip(sockets, answers, strict=True)
+            if not answer
+        )
 
     def _not_ready(self) -> tuple[str, ...]:
-        problems = [self._monitor.problem, self._waiting_for]
-        if self._serving and not self._is_registered():
-            problems.append(self._serving.supervisor.problem or "not registered yet")
+        plugins = self._serving.plugins if self._serving else ()
+        problems = [self._monitor.problem, *(plugin.problem for plugin in plugins)]
         return tuple(problem for problem in problems if problem is not None)
-
-    def _is_registered(self) -> bool:
-        serving = self._serving
-        return bool(serving and serving.life.registered and serving.service.streams.open)
 
     def _state(self) -> NodeState:
         pods = self._admission.pods
         shares = None if pods is None else container_shares(pods, self._inventory.table)
-        serving = self._serving
         return NodeState(
-            resource=self._names.memory_resource,
+            plugins=self._plugin_states(),
             isolation=self._isolation_name() or "unknown",
-            enforced=bool(serving and serving.decision.isolation.enforces),
+            enforced=bool(self._decision and self._decision.isolation.enforces),
             nvml_up=self._monitor.problem is None,
-            registered=self._is_registered(),
-            list_streams=serving.service.streams.open if serving else 0,
             gpus_left_out=len(self._inventory.left_out),
             cards=card_states(self._inventory, shares),
             containers=shares or (),
             build={"version": __version__},
         )
+
+    def _plugin_states(self) -> tuple[PluginState, ...]:
+        if self._serving is not None:
+            return tuple(plugin.state() for plugin in self._serving.plugins)
+        nothing_yet = PluginState(
+            resource=self._names.memory_resource, registered=False, list_streams=0
+        )
+        return (nothing_yet,)
 
 
 def _status_pages(metrics: NodeMetrics) -> "type[StatusPages]":
@@ -252,7 +272,9 @@ def _nvml_library(config: NodeConfig) -> Path | None:
         return config.nvml_library
     from gpushare_plugin.sim.gpus import simulate  # noqa: PLC0415  # no real node needs it
 
-    events = config.simulate_events or Path(mkdtemp(prefix="gpushare-")) / "events"
+    # The file need not exist: who wants faults names one, or appends to this.
+    unnamed = Path(gettempdir()) / f"gpushare-events-{os.getpid()}"
+    events = config.simulate_events or unnamed
     gpus = simulate(config.simulate, events=events)
     log.warning("gpus_are_simulated", profile=gpus.profile, events=gpus.events)
     return gpus.library

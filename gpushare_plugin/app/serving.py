@@ -2,11 +2,11 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpushare_plugin.adapters import host
-from gpushare_plugin.adapters.kubelet import KubeletClient
+from gpushare_plugin.app.plugin import Plugin
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.core.injection import DeviceInjection, InjectionRule
 from gpushare_plugin.core.isolation import Decision, HostFacts, decide
@@ -17,11 +17,10 @@ from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.allocator import AllocationRule, Allocator
 from gpushare_plugin.node.inventory import Inventory
-from gpushare_plugin.node.registration import KUBELET_SOCKET, LifeRule, PluginLife
-from gpushare_plugin.node.retrying import BackOff
-from gpushare_plugin.node.service import DeviceLists, DevicePluginService
+from gpushare_plugin.node.registration import LifeRule
+from gpushare_plugin.node.resources import CoreResource, MemoryResource, Resource
+from gpushare_plugin.node.service import DevicePluginService
 from gpushare_plugin.node.specs import PodSpecs
-from gpushare_plugin.node.supervisor import Supervisor
 from gpushare_plugin.node.tellings import Tellings
 from gpushare_plugin.ports import PodResources, Reading, SocketFiles
 
@@ -44,11 +43,14 @@ class NodeParts:
 class Serving:
     """The parts that serve the kubelet."""
 
-    decision: Decision
     allocator: Allocator
-    service: DevicePluginService
-    life: PluginLife
-    supervisor: Supervisor
+    plugins: tuple[Plugin, ...]
+    """One for each resource, the memory's first."""
+
+    @property
+    def memory(self) -> Plugin:
+        """The memory's plugin."""
+        return self.plugins[0]
 
 
 class ToldFirst(Protocol):
@@ -63,54 +65,51 @@ class ToldFirst(Protocol):
 
 
 def build_serving(
-    config: NodeConfig, parts: NodeParts, cluster: ToldFirst, reading: Reading
+    config: NodeConfig, parts: NodeParts, cluster: ToldFirst, decision: Decision
 ) -> Serving:
-    """Build what serves these cards.
-
-    Raises:
-        ConfigError: the isolation that was asked for cannot work here.
-    """
+    """Build what serves these cards under this isolation."""
     names = config.names
-    decision = decide_isolation(config, parts.inventory, reading)
-    service = DevicePluginService(
-        parts.inventory,
-        Allocator(
-            parts.inventory,
-            parts.specs,
-            _allocation_rule(config, decision),
-            parts.metrics,
-            cluster.tellings,
-        ),
-        parts.admission,
-        parts.metrics,
-        lists=DeviceLists(with_numa=config.numa_topology, before_bad_news=cluster.before_bad_news),
-        allocate_deadline_seconds=config.allocate_deadline_seconds,
-    )
-    rule = LifeRule(
+    rule = _allocation_rule(config, decision)
+    allocator = Allocator(parts.inventory, parts.specs, rule, parts.metrics, cluster.tellings)
+    memory = MemoryResource(allocator, parts.admission, with_numa=config.numa_topology)
+    life = LifeRule(
         plugin_dir=config.plugin_dir,
-        names=names,
+        resource=names.memory_resource,
+        socket_prefix=names.socket_prefix,
+        prefers=memory.prefers,
         tick_seconds=config.tick_seconds,
         register_timeout_seconds=config.register_timeout_seconds,
     )
-    kubelet = KubeletClient(config.plugin_dir / KUBELET_SOCKET)
-    life = PluginLife(service, kubelet, parts.files, parts.metrics, rule, parts.ever_registered)
-    supervisor = Supervisor(
-        life.live_once,
-        parts.files,
+    plugins = [_plugin(config, parts, cluster, memory, life)]
+    if config.shares_compute:
+        admission = parts.admission.of_resource(names.core_resource)
+        cores = CoreResource(parts.inventory, admission, parts.specs, names, cluster.tellings)
+        life = replace(
+            life,
+            resource=names.core_resource,
+            socket_prefix=names.core_socket_prefix,
+            prefers=cores.prefers,
+        )
+        plugins.append(_plugin(config, parts, cluster, cores, life))
+    return Serving(allocator=allocator, plugins=tuple(plugins))
+
+
+def _plugin(
+    config: NodeConfig, parts: NodeParts, cluster: ToldFirst, resource: Resource, life: LifeRule
+) -> Plugin:
+    service = DevicePluginService(
+        parts.inventory,
+        resource,
         parts.metrics,
-        tick_seconds=config.tick_seconds,
-        back_off=BackOff(),
+        before_bad_news=cluster.before_bad_news,
+        allocate_deadline_seconds=config.allocate_deadline_seconds,
     )
-    return Serving(
-        decision=decision,
-        allocator=service.allocator,
-        service=service,
-        life=life,
-        supervisor=supervisor,
-    )
+    return Plugin(service, parts.files, parts.metrics, life, parts.ever_registered)
 
 
-def decide_isolation(config: NodeConfig, inventory: Inventory, reading: Reading) -> Decision:
+def decide_isolation(
+    config: NodeConfig, inventory: Inventory, reading: Reading, hooks: host.LimitHooks
+) -> Decision:
     """Return the isolation in force on this host.
 
     Raises:
@@ -120,7 +119,7 @@ def decide_isolation(config: NodeConfig, inventory: Inventory, reading: Reading)
         driver_version=reading.driver_version,
         cgroup_v2=host.has_cgroup_v2(),
         any_mig=reading.any_mig,
-        cards_with_limit_hook=host.cards_with_limit_hook(config.cdi_dirs),
+        cards_with_limit_hook=hooks.cards(),
         cards=frozenset(card.uuid for card in inventory.cards),
     )
     return decide(config.isolation, facts)
@@ -165,6 +164,7 @@ def _allocation_rule(config: NodeConfig, decision: Decision) -> AllocationRule:
         injection=injection,
         isolation=decision.isolation,
         unit_mib=config.memory_unit,
+        cores=config.names,
         strict=config.strict,
         require_extender=config.require_extender,
     )

@@ -56,6 +56,16 @@ def _dialect_name(text: str) -> str:
     return find_dialect(text).name
 
 
+def _core_resource(text: str) -> str:
+    """Return on, off, or the name that the resource is to have."""
+    if "/" in text:
+        return check_resource_name(text)
+    try:
+        return "on" if parsing.switch(text) else "off"
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or a name such as example.com/gpu-core") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     """Everything that the node daemon can be told."""
@@ -83,8 +93,16 @@ class NodeConfig:
     resource_name: str | None = _setting(
         None, check_resource_name, "the extended resource, in place of the dialect's"
     )
+    core_resource: str = _setting(
+        "off",
+        _core_resource,
+        "serve compute too, 100 a card: on, or the extended resource in place of the dialect's",
+    )
     memory_unit: int = _setting(
-        "GiB", _unit, "what one unit is: GiB, MiB, or a whole number of them such as 256MiB"
+        "GiB",
+        _unit,
+        "what one unit is: GiB, MiB, or a whole number of them such as 256MiB; the dialect tencent"
+        " has 256MiB unless it is given",
     )
     units_from: UnitsFrom = _setting(
         "total",
@@ -202,6 +220,11 @@ class NodeConfig:
                     "--mig shared: a MIG instance has no device node of its own; expected"
                     " --device-injection envvar or cdi"
                 )
+        if self.shares_compute and self.names.core_resource == self.names.memory_resource:
+            raise ConfigError(
+                f"--core-resource: found {self.names.core_resource!r}, which is the memory's name"
+                " too; expected another one"
+            )
         if self.without_cluster and self.require_extender:
             raise ConfigError("--require-extender: without a cluster there is no extender")
         if self.simulate is not None and self.nvml_library is not None:
@@ -223,8 +246,14 @@ class NodeConfig:
 
     @property
     def names(self) -> Dialect:
-        """The dialect, with the resource renamed if asked for."""
-        return find_dialect(self.dialect, resource_name=self.resource_name)
+        """The dialect, with the resources renamed if asked for."""
+        core_name = self.core_resource if "/" in self.core_resource else None
+        return find_dialect(self.dialect, resource_name=self.resource_name, core_name=core_name)
+
+    @property
+    def shares_compute(self) -> bool:
+        """Whether the compute resource is served beside memory."""
+        return self.core_resource != "off"
 
     @property
     def sharing(self) -> SharingRule:

@@ -15,7 +15,8 @@ from typing import Any
 
 from gpushare_plugin.config.node import NodeConfig
 from gpushare_plugin.config.parsing import xids
-from gpushare_plugin.core.units import unit_text
+from gpushare_plugin.core.dialect import find_dialect
+from gpushare_plugin.core.units import parse_unit_mib, unit_text
 from gpushare_plugin.errors import ConfigError
 
 NODE_NAME = "NODE_NAME"
@@ -91,6 +92,8 @@ def load_node_config(
             except ConfigError as error:
                 raise ConfigError(f"{name}: {error}") from error
             break
+    if "memory_unit" not in values and "dialect" in values:
+        values["memory_unit"] = parse_unit_mib(find_dialect(values["dialect"]).default_unit)
     config = _without_disabled_health(NodeConfig(**values), environ)
     config.check()
     return config

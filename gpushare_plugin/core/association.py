@@ -12,6 +12,8 @@ the first, is taken for the same.
 Rule 3: a pod whose spec is known waits only while a container lacks what it asks for.
 Of pods whose specs are not known, none of those first listed together can be told from
 those that never ask for a device.
+Rule 4: a pod that waits by its spec, but was listed before one of unknown spec, is not
+known to be the caller: it may have been refused, or its spec may be another's by now.
 """
 
 from collections.abc import Iterable, Mapping
@@ -126,10 +128,12 @@ def called(
     """Return what is known after a listing during a call, and whose call it is."""
     pods = tuple(pods)
     now = listed(before, pods, at_seconds=at_seconds)
-    waiting = [pod.pod for pod in pods if pod.waits]
-    if len(waiting) == 1:
-        return _known(now, waiting[0], at_seconds)
+    waiting = sorted({pod.pod for pod in pods if pod.waits})
     possible = now.newest() & {pod.pod for pod in pods if pod.lacks_devices}
+    if len(waiting) == 1:
+        if not possible or waiting[0] in possible:
+            return _known(now, waiting[0], at_seconds)
+        return now, Unclear(pods=tuple(sorted({*waiting, *possible})))
     settled = {
         name
         for name, first_seconds in now.first_listed_seconds.items()

@@ -9,10 +9,10 @@ Rule 4: a pod that holds devices of the original's plugin is left as it is.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
-from gpushare_plugin.core.devices import CardTable
+from gpushare_plugin.core.devices import Card, CardTable
 from gpushare_plugin.core.dialect import PodAnnotationNames
 from gpushare_plugin.core.ledger import Holding
 from gpushare_plugin.core.pods import Container, ContainerKind, Pod, requested_units
@@ -27,6 +27,9 @@ GPU_COUNT = "gpushare.io/gpu-count"
 FRAMEWORK_ALLOCATION = "scheduler.framework.gpushare.allocation"
 """`{"<container number>":{"<card index>":units}}`: what the original's inspect reads."""
 MOST_CARDS = 64
+LONGEST_NUMBER = 4
+"""Digits; an annotation may have 256 KiB of them."""
+LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +41,20 @@ class Choice:
     """Our extender did; else another one."""
 
 
-def choice_of(pod: Pod, names: PodAnnotationNames) -> Choice | None:
+def choice_of(
+    pod: Pod, names: PodAnnotationNames, *, served: Collection[str] = ()
+) -> Choice | None:
     """Return the cards that were chosen for the pod; None if none was.
+
+    Where each container has its own, they are those of the first one that is not `served`
+    yet: containers are served in their order.
 
     Raises:
         RecordError: the annotation does not parse; it names pod, annotation and value.
     """
     keys = [names.card_index] if names.card_index else []
     if names.container_card_index:
-        keys += [names.container_card_index.format(number) for number, _ in enumerate(_mains(pod))]
+        keys += _container_keys(pod, names.container_card_index, served)
     cards: list[int] = []
     for key in keys:
         text = pod.annotations.get(key)
@@ -57,6 +65,12 @@ def choice_of(pod: Pod, names: PodAnnotationNames) -> Choice | None:
     return Choice(cards=tuple(dict.fromkeys(cards)), ours=pod.annotations.get(MARK) == "1")
 
 
+def _container_keys(pod: Pod, key: str, served: Collection[str]) -> list[str]:
+    by_key = {key.format(number): each.name for number, each in enumerate(_mains(pod))}
+    annotated = [each for each in by_key if each in pod.annotations]
+    return [each for each in annotated if by_key[each] not in served][:1] or annotated
+
+
 def card_count_of(pod: Pod) -> int:
     """Return over how many cards the pod's containers are to be spread; 1 unless it says so.
 
@@ -64,12 +78,56 @@ def card_count_of(pod: Pod) -> int:
         RecordError: the annotation is not a number of cards.
     """
     text = pod.annotations.get(GPU_COUNT, "1")
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_CARDS:
+    count = _number(text)
+    if count is None or not 1 <= count <= MOST_CARDS:
         raise RecordError(
-            f"pod {pod}, annotation {GPU_COUNT}: found {text!r}, expected a number of cards from"
-            f" 1 to {MOST_CARDS}"
+            f"pod {pod}, annotation {GPU_COUNT}: found {_shown(text)}, expected a number of cards"
+            f" from 1 to {MOST_CARDS}"
         )
-    return int(text)
+    return count
+
+
+def as_served(holding: Holding, table: CardTable, names: PodAnnotationNames) -> Holding:
+    """Return what the pod's containers were really given, which the IDs do not always tell.
+
+    IDs of several cards that the pod did not ask to be spread over were served with the
+    card that another extender chose: the card is over-committed.
+    """
+    pod = holding.pod
+    spread = _spread_of(pod)
+    containers = dict(holding.containers)
+    before: set[str] = set()
+    for container in pod.containers:
+        units = containers.get(container.name, {})
+        if len(units) > 1 and not _is_even(units, spread):
+            card = _forced_card(pod, table, names, before)
+            if card is not None:
+                containers[container.name] = {card.uuid: sum(units.values())}
+        before.add(container.name)
+    return replace(holding, containers=containers)
+
+
+def _forced_card(
+    pod: Pod, table: CardTable, names: PodAnnotationNames, served: Collection[str]
+) -> Card | None:
+    try:
+        choice = choice_of(pod, names, served=served)
+    except RecordError:
+        return None
+    if choice is None or choice.ours:
+        return None
+    return next((card for card in table.cards if card.index == choice.cards[0]), None)
+
+
+def _spread_of(pod: Pod) -> int:
+    try:
+        return card_count_of(pod)
+    except RecordError:
+        return 1
+
+
+def _is_even(units: Mapping[str, int], spread: int) -> bool:
+    return len(units) == spread and len(set(units.values())) == 1
 
 
 def is_served(holding: Holding, resource: str) -> bool:
@@ -97,10 +155,11 @@ def bookkeeping(
     by_number = _by_number(holding, table)
     if by_number:
         wanted[FRAMEWORK_ALLOCATION] = _compact(by_number)
-    wanted |= _index_annotations(holding, table, names, resource)
-    served = is_served(holding, resource)
-    if served and pod.annotations.get(names.assigned) != "true":
-        wanted |= {names.assigned: "true", names.assume_time: str(now_ns)}
+    if is_served(holding, resource):
+        # Not before: until then it is not known which cards the pod will have got.
+        wanted |= _index_annotations(holding, table, names, resource)
+        if pod.annotations.get(names.assigned) != "true":
+            wanted |= {names.assigned: "true", names.assume_time: str(now_ns)}
     return {key: value for key, value in wanted.items() if pod.annotations.get(key) != value}
 
 
@@ -109,13 +168,15 @@ def _index_annotations(
 ) -> dict[str, str]:
     pod = holding.pod
     cards = [card for card in table.cards if card.uuid in holding.cards]
-    may_write = pod.annotations.get(MARK) == "1" or _has_no_choice(pod, names)
-    if not may_write or len(cards) != 1:
+    marked = pod.annotations.get(MARK) == "1"
+    # A list of cards is for our own extender: the original's parts read one number.
+    may_write = bool(cards) if marked else len(cards) == 1 and _has_no_choice(pod, names)
+    if not may_write:
         return {}
     values = {
-        names.card_index: str(cards[0].index),
+        names.card_index: ",".join(str(card.index) for card in cards),
         names.pod_units: str(requested_units(pod, resource)),
-        names.card_units: str(cards[0].units),
+        names.card_units: ",".join(str(card.units) for card in cards),
     }
     return {key: value for key, value in values.items() if key is not None}
 
@@ -140,12 +201,23 @@ def _mains(pod: Pod) -> list[Container]:
 
 
 def _card_index(pod: Pod, key: str, text: str) -> int:
-    stripped = text.strip()
-    if not stripped.isascii() or not stripped.isdecimal():
+    index = _number(text.strip())
+    if index is None:
         raise RecordError(
-            f"pod {pod}, annotation {key}: found {pod.annotations[key]!r}, expected a card index"
+            f"pod {pod}, annotation {key}: found {_shown(pod.annotations[key])}, expected a card"
+            " index"
         )
-    return int(stripped)
+    return index
+
+
+def _number(text: str) -> int | None:
+    if len(text) > LONGEST_NUMBER or not text.isascii() or not text.isdecimal():
+        return None
+    return int(text)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…")
 
 
 def _compact(content: Mapping[str, Mapping[str, int]]) -> str:

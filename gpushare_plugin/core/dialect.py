@@ -62,6 +62,8 @@ class Dialect:
     core_socket_prefix: str
     environment: EnvironmentNames
     annotations: PodAnnotationNames
+    whole_card_cores: int | None = None
+    """From how many cores on a container asks for whole cards; None where it never does."""
     isolation_label: str | None = None
     """The node label by which an admin turns cGPU's isolation off, with the value `true`."""
 
@@ -100,6 +102,7 @@ TENCENT = Dialect(
     default_unit="256MiB",
     socket_prefix="vcuda-memory",
     core_socket_prefix="vcuda-core",
+    whole_card_cores=100,
     environment=EnvironmentNames(visible_devices="NVIDIA_VISIBLE_DEVICES"),
     annotations=PodAnnotationNames(
         assigned="tencent.com/gpu-assigned",
@@ -111,8 +114,10 @@ TENCENT = Dialect(
 DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (ALIYUN, TENCENT)}
 
 
-def find_dialect(name: str, *, resource_name: str | None = None) -> Dialect:
-    """Return the dialect, with its memory resource renamed if asked for.
+def find_dialect(
+    name: str, *, resource_name: str | None = None, core_name: str | None = None
+) -> Dialect:
+    """Return the dialect, with its memory and its core resource renamed if asked for.
 
     Raises:
         ConfigError: no such dialect, or not an extended resource name.
@@ -120,9 +125,11 @@ def find_dialect(name: str, *, resource_name: str | None = None) -> Dialect:
     if name not in DIALECTS:
         raise ConfigError(f"dialect: found {name!r}, expected one of {', '.join(DIALECTS)}")
     dialect = DIALECTS[name]
-    if resource_name is None:
-        return dialect
-    return replace(dialect, memory_resource=check_resource_name(resource_name))
+    if resource_name is not None:
+        dialect = replace(dialect, memory_resource=check_resource_name(resource_name))
+    if core_name is not None:
+        dialect = replace(dialect, core_resource=check_resource_name(core_name))
+    return dialect
 
 
 def check_resource_name(name: str) -> str:

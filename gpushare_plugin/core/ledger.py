@@ -3,11 +3,13 @@
 Rule 1: what is held is what PodResources lists; a pod's wish or annotation holds
 nothing.
 Rule 2: a listed pod is joined to a pod object by namespace and name, and only while
-that object counts: PodResources of old kubelets lists ended pods too.
+that object counts: PodResources of old kubelets lists ended pods too. A name that is
+listed twice, as after a forced deletion, is joined to none.
 Rule 3: devices in the original's format belong to no card of ours; they count by
 annotation, and are never rewritten.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -54,11 +56,13 @@ class Ledger:
 
 def keep_ledger(listed: Iterable[ListedPod], pods: Iterable[Pod], table: CardTable) -> Ledger:
     """Join what the kubelet lists with the pods that count."""
+    listed = tuple(listed)
     by_name = {(pod.namespace, pod.name): pod for pod in pods if counts(pod)}
+    times = Counter(each.pod for each in listed)
     holdings = {}
     for each in listed:
         pod = by_name.get((each.pod.namespace, each.pod.name))
-        if pod is not None:
+        if pod is not None and times[each.pod] == 1:
             holding = _holding(each, pod, table)
             if holding.containers or holding.foreign_units:
                 holdings[pod.uid] = holding

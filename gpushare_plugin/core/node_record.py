@@ -7,6 +7,7 @@ Rule 1: written on change only, compact, at most 64 KiB, with no per-pod data.
 Rule 2: read strictly: a record that does not parse is an error that names the field,
 never "no cards".
 Rule 3: a card keeps the index that the record gives it.
+Rule 4: what is taken off again is ours: our keys, and resources that no plugin serves.
 """
 
 import json
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from gpushare_plugin.core.devices import Card
 from gpushare_plugin.core.health import CardHealth, State
+from gpushare_plugin.core.quantity import parse_quantity
 from gpushare_plugin.core.units import MIB_PER_GIB, unit_text
 from gpushare_plugin.errors import RecordError
 
@@ -23,6 +25,7 @@ GPUS = "gpushare.io/gpus"
 HEALTH = "gpushare.io/health"
 LABELS = ("model", "memory-gib", "count", "unit", "isolation")
 LABEL_PREFIX = "gpushare.io/"
+"""Of every label of a node that is ours, and of every annotation."""
 VERSION = 1
 LONGEST_BYTES = 64 << 10
 LONGEST_LABEL = 63
@@ -56,6 +59,57 @@ class CardLink:
 
     cards: tuple[int, int]
     nvlinks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeObject:
+    """What a node object says, as far as we put something there."""
+
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    ready: bool
+    """Whether its kubelet tells how it is; else what it said last stands there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What goes from a node when the product does."""
+
+    annotations: tuple[str, ...]
+    labels: tuple[str, ...]
+    resources: tuple[str, ...]
+    served: tuple[str, ...]
+    """Resources that stay: a plugin serves them, and the kubelet would put them back."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing goes."""
+        return not (self.annotations or self.labels or self.resources)
+
+
+def removal(node: NodeObject, resources: Sequence[str], counts: Sequence[str]) -> Removal:
+    """Return what of a node is ours; `counts` are the resources that count its cards.
+
+    A resource is ours on a node with one of our keys, and anywhere once it has come to
+    0: that is what the kubelet leaves of a plugin that has gone.
+
+    Raises:
+        QuantityError: the node's own numbers do not parse.
+    """
+    annotations = tuple(sorted(key for key in node.annotations if key.startswith(LABEL_PREFIX)))
+    marks = tuple(sorted(key for key in node.labels if key.startswith(LABEL_PREFIX)))
+    served = [each for each in resources if node.ready and _units(node.allocatable, each) > 0]
+    idle = [each for each in resources if _stands(each, node) and each not in served]
+    marked = bool(annotations or marks)
+    gone = [each for each in idle if marked or _units(node.capacity, each) == 0]
+    # A plugin that still serves needs the count, and writes it only once.
+    if not served and (marked or gone):
+        gone += [each for each in counts if _stands(each, node)]
+    return Removal(
+        annotations=annotations, labels=marks, resources=tuple(gone), served=tuple(served)
+    )
 
 
 def gpus_annotation(
@@ -106,12 +160,12 @@ def parse_gpus(text: str) -> Record:
             raise RecordError(f"{GPUS}: found version {content['v']!r}, expected {VERSION}")
         cards = tuple(
             RecordedCard(
-                index=_whole(gpu["index"]), uuid=str(gpu["uuid"]), units=_whole(gpu["units"])
+                index=_whole(gpu["index"]), uuid=_text(gpu["uuid"]), units=_whole(gpu["units"])
             )
             for gpu in content["gpus"]
         )
         return Record(unit_mib=_whole(content["unit_mib"]), cards=cards)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(
             f"{GPUS}: found {text[:120]!r}, which does not parse: {error!r}"
         ) from error
@@ -137,6 +191,14 @@ def label_value(text: str) -> str:
     return cleaned.strip("-_.")
 
 
+def _stands(resource: str, node: NodeObject) -> bool:
+    return resource in node.capacity or resource in node.allocatable
+
+
+def _units(amounts: Mapping[str, str], resource: str) -> int:
+    return parse_quantity(amounts.get(resource, "0"))
+
+
 def _card(card: Card) -> dict[str, object]:
     content: dict[str, object] = {
         "index": card.index,
@@ -152,6 +214,12 @@ def _card(card: Card) -> dict[str, object]:
 def _same(values: Iterable[str]) -> str:
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else MIXED
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"found {value!r}, expected a text")
+    return value
 
 
 def _whole(value: object) -> int:

@@ -121,7 +121,7 @@ def _preferences(offers: Sequence[CardOffer], wish: Wish) -> Sequence[Sequence[C
     return (
         [offer for offer in offers if offer.card.index in wish.chosen],
         [offer for offer in offers if offer.card.uuid in wish.held],
-        [offer for offer in offers if offer.free_units >= wish.pod_units],
+        [offer for offer in offers if offer.free_units * wish.card_count >= wish.pod_units],
         offers,
     )
 

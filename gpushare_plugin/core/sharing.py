@@ -20,6 +20,7 @@ from gpushare_plugin.core.devices import (
 from gpushare_plugin.core.units import UnitRule, uniform_units, unit_text
 from gpushare_plugin.errors import UnitError
 
+UNNAMED = "NVML index "
 MANY_UNITS = 2_000
 """From here on the kubelet and the pod's status carry more IDs than is good for them."""
 
@@ -29,8 +30,15 @@ class LeftOut:
     """A GPU that is not shared, and why."""
 
     name: str
-    """Its UUID, or where it has none `NVML index <n>`."""
+    """Its UUID, or where it does not tell one `NVML index <n>`."""
     reason: str
+    lost: bool = False
+    """It is not there any more, by NVML's own word."""
+
+    @property
+    def may_be_any(self) -> bool:
+        """Whether it may be any card that is not shown otherwise."""
+        return self.name.startswith(UNNAMED) and not self.lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpushare_plugin.core.association import ListedPod, PodName
-from gpushare_plugin.core.pods import ContainerKind, Pod, counts
+from gpushare_plugin.core.pods import ContainerKind, Phase, Pod, counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,15 @@ class Specs:
                 PodName(namespace=pod.namespace, name=pod.name): pod for pod in pods if counts(pod)
             }
         )
+
+    def awaits_admission(self, name: PodName) -> bool:
+        """Say whether the pod of that name is known, and may be one that is being admitted.
+
+        One that runs or is terminating is past that: the kubelet has another one of its
+        name, which the watch has not told of yet.
+        """
+        pod = self.by_name.get(name)
+        return pod is not None and _awaits_admission(pod)
 
     def with_waits(self, listed: Iterable[ListedPod], resource: str) -> tuple[ListedPod, ...]:
         """Return the listed pods, each with whether it lacks what its spec asks for."""
@@ -44,6 +53,12 @@ def _waits(listed: ListedPod, pod: Pod | None, resource: str) -> bool | None:
     staying = {each.name for each in asking if each.kind is not ContainerKind.INIT}
     if not staying:
         # Init containers are never listed: whether they were served, nobody tells.
-        return None
+        return None if _awaits_admission(pod) else False
     served = {each.name for each in listed.containers if each.device_ids}
-    return not staying <= served
+    if staying <= served:
+        return False
+    return True if _awaits_admission(pod) else None
+
+
+def _awaits_admission(pod: Pod) -> bool:
+    return pod.phase is Phase.PENDING and not pod.terminating

@@ -6,6 +6,7 @@ Rule: a check compares what really happened with what should; none is always tru
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from gpushare_plugin.demo.peers import PROBE_SECONDS
 from gpushare_plugin.demo.picture import CardRow, Picture, PodRow
 from gpushare_plugin.demo.stage import INDEX, RESOURCE, Expected, Stage, metric
 from gpushare_plugin.errors import SimulationError
@@ -118,7 +119,8 @@ async def _restart_kubelet(stage: Stage, picture: Picture) -> bool:
     picture.step("The kubelet restarts", "it forgets every plugin and removes every socket")
     await stage.peers.kubelet.restart(gap_seconds=0.3)
     await stage.peers.kubelet.allocatable(RESOURCE, equals=ALL_UNITS, timeout_seconds=15)
-    picture.daemon(await stage.log_with("plugin_life_ended", "registered"))
+    # It may notice in two steps: the stream's end, then its socket's removal.
+    picture.daemon((await stage.log_with("plugin_life_ended", "registered"))[-1:])
     picture.kubelet([_counts(await stage.resource())])
     state = await stage.peers.kubelet.state()
     running = [pod.name for pod in state.pods if pod.phase is Phase.RUNNING]
@@ -131,6 +133,7 @@ async def _restart_kubelet(stage: Stage, picture: Picture) -> bool:
 async def _fall_ill(stage: Stage, picture: Picture) -> bool:
     picture.step("Card 1 falls off the bus", "the driver tells XID 79")
     stage.peers.events.xid(1, 79)
+    await stage.peers.daemon.said("card_unhealthy", after=stage.lines_shown)
     stage.peers.events.lost(1)
     await stage.peers.kubelet.allocatable(RESOURCE, equals=CARD_UNITS)
     resource = await stage.resource()
@@ -144,8 +147,9 @@ async def _fall_ill(stage: Stage, picture: Picture) -> bool:
 
 async def _recover(stage: Stage, picture: Picture) -> bool:
     picture.step("Card 1 is reset and comes back", "three good probes in a row heal it")
-    # At least one look has found it gone: only a card that was lost has had its reset.
-    await asyncio.sleep(1.0)
+    # A look must have found it gone: only a card that was lost has had its reset.
+    await stage.peers.daemon.said("gpu_left_out")
+    await asyncio.sleep(2 * PROBE_SECONDS)
     stage.peers.events.back(1)
     await stage.peers.kubelet.allocatable(
         RESOURCE, equals=ALL_UNITS, timeout_seconds=RECOVERY_SECONDS

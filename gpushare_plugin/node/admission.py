@@ -21,7 +21,7 @@ from gpushare_plugin.core.association import (
     called,
     listed,
 )
-from gpushare_plugin.errors import PodResourcesError
+from gpushare_plugin.errors import PodResourcesError, PodResourcesLimited
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.specs import PodSpecs
@@ -69,6 +69,8 @@ class Call:
 
     caller: Caller = NO_POD
     listed: ListedPod | None = None
+    guessed: bool = False
+    """Several pods could be the one, and this is the one that came first."""
 
 
 class Admission:
@@ -81,6 +83,7 @@ class Admission:
         metrics: NodeMetrics,
         clock: Callable[[], float],
         specs: PodSpecs,
+        limiter: Limiter | None = None,
     ) -> None:
         self._pod_resources = pod_resources
         self._resource_name = resource_name
@@ -88,12 +91,14 @@ class Admission:
         self._clock = clock
         self._specs = specs
         self._listeners: list[Callable[[], None]] = []
-        self._limiter = Limiter(clock)
+        self._limiter = limiter or Limiter(clock)
         self._admissions = Admissions()
         self._wanted = asyncio.Event()
         self._failing = False
         self.pods: tuple[ListedPod, ...] | None = None
         """The pods as last listed; None while that is not known."""
+        self.pods_come = 0
+        """How many pods the watch had told of when that listing began."""
 
     async def pod_of_call(self) -> Call:
         """Return the pod that the present call of the kubelet is for; never raises."""
@@ -108,7 +113,18 @@ class Admission:
         self._metrics.pod_lookups.labels(answer).inc()
         by_name = {each.pod: each for each in pods}
         listed_pod = by_name.get(caller.pod) if isinstance(caller, Known) else None
-        return Call(caller=caller, listed=listed_pod)
+        return Call(caller=caller, listed=listed_pod, guessed=answer == "guessed")
+
+    def of_resource(self, resource_name: str) -> "Admission":
+        """Return one for another resource of this node, under the same limiter."""
+        return Admission(
+            self._pod_resources,
+            resource_name,
+            self._metrics,
+            self._clock,
+            self._specs,
+            self._limiter,
+        )
 
     async def _judged(self, pods: Sequence[ListedPod]) -> tuple[Caller, str]:
         """Return whose call it is, and by which word it is counted."""
@@ -165,8 +181,11 @@ class Admission:
             await asyncio.sleep(QUIET_SECONDS)
 
     async def _refresh(self) -> None:
+        come = self._specs.come
         try:
             pods = await self._list()
+        except PodResourcesLimited:
+            return
         except PodResourcesError as error:
             self.pods = None
             if not self._failing:
@@ -176,19 +195,26 @@ class Admission:
         if self._failing:
             log.info("pod_resources_available")
         self._failing = False
-        self.pods = tuple(pods)
+        self.pods, self.pods_come = tuple(pods), come
         self._admissions = listed(self._admissions, pods, at_seconds=self._clock())
         for listener in self._listeners:
             listener()
 
     async def _list_with_retry(self) -> Sequence[ListedPod]:
-        try:
-            return await self._list()
-        except PodResourcesError:
+        """List: once more after a failure, and as often as it takes where asked too often."""
+        failed = False
+        while True:
+            try:
+                return await self._list()
+            except PodResourcesLimited:
+                pass
+            except PodResourcesError:
+                if failed:
+                    raise
+                failed = True
             await asyncio.sleep(RETRY_SECONDS)
-            return await self._list()
 
     async def _list(self) -> Sequence[ListedPod]:
         if not self._limiter.take():
-            raise PodResourcesError("asked too often; the kubelet's limit is left to others")
+            raise PodResourcesLimited("asked too often; the kubelet's limit is left to others")
         return await self._pod_resources.list_pods(self._resource_name, timeout_seconds=1.0)

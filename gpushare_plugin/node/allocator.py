@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from gpushare_plugin.core.association import NO_POD, Caller, Known
 from gpushare_plugin.core.bookkeeping import Choice, card_count_of, choice_of
 from gpushare_plugin.core.devices import Card, CardTable
-from gpushare_plugin.core.dialect import PodAnnotationNames
+from gpushare_plugin.core.dialect import Dialect, PodAnnotationNames
 from gpushare_plugin.core.health import State
 from gpushare_plugin.core.injection import Injection, InjectionRule, Share
 from gpushare_plugin.core.isolation import Isolation, additions
@@ -27,6 +27,7 @@ from gpushare_plugin.node.admission import Call
 from gpushare_plugin.node.inventory import Inventory
 from gpushare_plugin.node.refusals import (
     check_device_ids,
+    check_whole_cards,
     not_placed_text,
     several_cards_text,
     unhealthy_text,
@@ -50,6 +51,8 @@ class AllocationRule:
     injection: InjectionRule
     isolation: Isolation
     unit_mib: int
+    cores: Dialect | None = None
+    """The names by which whole cards are asked for, to be refused; None: not looked at."""
     strict: bool = False
     """A pod of another extender that fits on no card is refused too, not over-committed."""
     require_extender: bool = False
@@ -62,6 +65,8 @@ class Remembered:
 
     caller: Caller = NO_POD
     cards: tuple[Card, ...] = ()
+    served: frozenset[str] = frozenset()
+    """The containers of its pod that held devices before it."""
 
 
 class Allocator:
@@ -96,7 +101,7 @@ class Allocator:
         """Return the devices that a container had best be given, and remember them."""
         wish = self._wish(call)
         proposal = propose(request, self._inventory.table, self._rule.policy, wish)
-        remembered = Remembered(caller=call.caller, cards=proposal.cards)
+        remembered = Remembered(caller=call.caller, cards=proposal.cards, served=_served(call))
         self._proposed[frozenset(proposal.device_ids)] = remembered
         while len(self._proposed) > REMEMBERED_PROPOSALS:
             self._proposed.popitem(last=False)
@@ -128,7 +133,7 @@ class Allocator:
             )
             self._tellings.refused(pod, str(refusal))
             raise
-        self._last = (frozenset(device_ids), remembered.caller)
+        self._remember_last(frozenset(device_ids), remembered.caller)
         log.info(
             "allocated",
             pod=_pod_text(remembered.caller),
@@ -156,6 +161,12 @@ class Allocator:
         last_ids, last_caller = self._last
         return Remembered(caller=last_caller) if ids & last_ids else Remembered()
 
+    def _remember_last(self, ids: frozenset[str], caller: Caller) -> None:
+        last_ids, last_caller = self._last
+        same_pod = isinstance(caller, Known) and caller == last_caller
+        # All of the pod's: an init container's may go to several others, one after the other.
+        self._last = (last_ids | ids if same_pod else ids, caller)
+
     def _healthy_cards(
         self, device_ids: Sequence[str], remembered: Remembered, pod: Pod | None
     ) -> tuple[Card, ...]:
@@ -164,7 +175,9 @@ class Allocator:
             by_card = self._inventory.table.group(device_ids)
         except DeviceIdError as error:
             raise AllocationRefused(Refusal.UNKNOWN_DEVICE, str(error)) from error
-        choice = self._choice(pod)
+        if pod is not None and self._rule.cores is not None:
+            check_whole_cards(pod, self._rule.cores)
+        choice = self._choice(pod, remembered.served)
         if self._rule.require_extender and choice is None:
             raise AllocationRefused(Refusal.NO_EXTENDER, not_placed_text(pod))
         cards = tuple(by_card)
@@ -205,7 +218,7 @@ class Allocator:
         pod = self._pod(call.caller)
         if pod is None:
             return NOTHING_KNOWN
-        choice = self._choice(pod)
+        choice = self._choice(pod, _served(call))
         try:
             card_count = card_count_of(pod)
         except RecordError as error:
@@ -232,17 +245,22 @@ class Allocator:
                 continue
         return frozenset(held)
 
-    def _choice(self, pod: Pod | None) -> Choice | None:
+    def _choice(self, pod: Pod | None, served: frozenset[str]) -> Choice | None:
         if pod is None:
             return None
         try:
-            return choice_of(pod, self._rule.annotations)
+            return choice_of(pod, self._rule.annotations, served=served)
         except RecordError as error:
             self._tellings.unreadable(pod, str(error))
             return None
 
     def _pod(self, caller: Caller) -> Pod | None:
         return self._specs.find(caller.pod) if isinstance(caller, Known) else None
+
+
+def _served(call: Call) -> frozenset[str]:
+    containers = call.listed.containers if call.listed else ()
+    return frozenset(each.name for each in containers if each.device_ids)
 
 
 def _card_of_index(table: CardTable, index: int) -> Card | None:

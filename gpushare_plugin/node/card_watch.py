@@ -46,20 +46,14 @@ class CardWatch:
         self._clock = clock
         self._uncorrected_ecc: dict[str, int] = {}
 
-    async def probe(self, ask: Callable[[str], Awaitable[Probe]]) -> None:
-        """Ask every card how it is."""
+    async def look(self, reading: Reading, ask: Callable[[str], Awaitable[Probe]]) -> None:
+        """Judge each card by what NVML shows, and ask those that it shows how they are."""
+        shown = {gpu.uuid for gpu in reading.gpus}
         for card in self._inventory.cards:
-            await self._probe(card, ask)
-
-    def look_for_lost(self, reading: Reading) -> None:
-        """Take it that the cards that NVML does not show at all are lost.
-
-        A probe may come too late for that: a card that is reset may be back by then.
-        """
-        shown = {gpu.uuid for gpu in reading.gpus} | {each.name for each in reading.left_out}
-        for card in self._inventory.cards:
-            if not shown & _uuids(card):
-                self._see(card, BadProbe(reason="NVML does not show it any more", lost=True))
+            if card.uuid in shown:
+                await self._probe(card, ask)
+            else:
+                self._see(card, _not_shown(card, reading))
 
     def all_unreachable(self, reason: str) -> None:
         """Take it that no card can be asked: the driver itself does not answer."""
@@ -84,6 +78,10 @@ class CardWatch:
             reaction = Reaction.PROBE
         if event.xid is not None:
             self._metrics.xids.labels(event.uuid or "", str(event.xid)).inc()
+        if reaction is Reaction.COUNT:
+            # A pod whose application is at fault may bring thousands.
+            log.debug("xid_counted", xid=event.xid, uuid=event.uuid)
+            return
         log.warning(
             "gpu_event",
             xid="none" if event.xid is None else event.xid,
@@ -139,3 +137,16 @@ def _uuids(card: Card) -> frozenset[str]:
     """Return the UUIDs that an event of this card may name: its own, and its GPU's."""
     parent = {card.gpu.mig.parent_uuid} if card.gpu.mig else set()
     return frozenset({card.uuid, *parent})
+
+
+def _not_shown(card: Card, reading: Reading) -> BadProbe:
+    """Return what it means that NVML does not show a card among those that can be shared.
+
+    It is lost only by NVML's own word: a card that fails to answer once has had no reset.
+    """
+    for each in reading.left_out:
+        if each.name in _uuids(card):
+            return BadProbe(reason=each.reason, lost=each.lost)
+    if any(each.may_be_any for each in reading.left_out):
+        return BadProbe(reason="NVML does not tell which card fails to answer")
+    return BadProbe(reason="NVML does not show it any more", lost=True)

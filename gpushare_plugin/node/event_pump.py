@@ -21,7 +21,7 @@ from gpushare_plugin.ports import GpuEvent, GpuSource
 log = event_logger(__name__)
 
 SILENCE_SECONDS = 20.0
-"""The event thread is taken for hung if it has not come round for this long."""
+"""NVML is taken for hung if a call has not come back for this long."""
 WAIT_SECONDS = 0.2
 """How long the thread waits for an event before it looks whether it should end."""
 ENDING_SECONDS = 1.0
@@ -29,13 +29,14 @@ ENDING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unwatched:
-    """A new event set: these GPUs tell no events."""
+class EventSetMade:
+    """A new event set: which GPUs it was asked for, and which of them tell no events."""
 
-    uuids: frozenset[str]
+    asked: frozenset[str]
+    unwatched: frozenset[str]
 
 
-Heard = Unwatched | GpuEvent
+Heard = EventSetMade | GpuEvent
 
 
 class EventPump:
@@ -109,7 +110,7 @@ class EventPump:
         if was_lost:
             log.info("event_set_made_again")
         try:
-            self._tell(Unwatched(uuids=events.unwatched))
+            self._tell(EventSetMade(asked=events.asked, unwatched=events.unwatched))
             while not self._stop.is_set() and not self._renew.is_set():
                 event = events.wait(timeout_seconds=WAIT_SECONDS)
                 back_off.reset()

@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gpushare_plugin.core.health import GOOD_PROBES_TO_RECOVER, XidRule
-from gpushare_plugin.errors import NvmlError, NvmlUnavailable
+from gpushare_plugin.errors import DriverReplaced, NvmlError, NvmlUnavailable
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.card_watch import CardWatch
-from gpushare_plugin.node.event_pump import EventPump, Unwatched
+from gpushare_plugin.node.event_pump import SILENCE_SECONDS, EventPump, EventSetMade
 from gpushare_plugin.node.inventory import Inventory
 from gpushare_plugin.node.retrying import BackOff
 from gpushare_plugin.node.worker import WorkerThread
-from gpushare_plugin.ports import GpuSource, Probe, Reading
+from gpushare_plugin.ports import GpuSource, Link, Probe, Reading
 
 T = TypeVar("T")
 
 log = event_logger(__name__)
 
-SILENCE_SECONDS = 20.0
-"""NVML is taken for hung if a call has not come back for this long."""
+RESTART_SECONDS = 60.0
+"""How long a replaced driver is given to fit again (a reload takes seconds)."""
 CLOSE_SECONDS = 0.5
 
 
@@ -74,8 +74,18 @@ class GpuMonitor:
         self._asked_seconds: list[float] = []
         """Since when each call that has not come back is waited for, the oldest first."""
         self._problem: str | None = "NVML was not asked yet"
+        self._events_of: frozenset[str] = frozenset()
+        self._listeners: list[Callable[[Reading], None]] = []
+        self.links: tuple[Link, ...] = ()
+        """How the GPUs are joined, once it has been asked."""
+        self._opened = False
+        self._replaced_seconds: float | None = None
         self.first_reading: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
         """Done once there are cards to share."""
+
+    def on_reading(self, listener: Callable[[Reading], None]) -> None:
+        """Call this after each look at the GPUs but the first, and once their links are known."""
+        self._listeners.append(listener)
 
     @property
     def problem(self) -> str | None:
@@ -87,6 +97,15 @@ class GpuMonitor:
         if self._problem is None and self._pump is not None:
             return self._pump.problem
         return self._problem
+
+    @property
+    def needs_restart(self) -> str | None:
+        """Why this process can never see the cards again; None if it may."""
+        if self._replaced_seconds is None:
+            return None
+        if self._clock() - self._replaced_seconds < RESTART_SECONDS:
+            return None
+        return "the driver was replaced, and this process keeps the library that it loaded"
 
     async def run(self) -> None:
         """Wait for the driver and watch the cards, again and again, until cancelled.
@@ -100,7 +119,7 @@ class GpuMonitor:
                 try:
                     await self._watch_once(back_off)
                 except* NvmlError as group:
-                    self._trouble(str(group.exceptions[0]))
+                    self._trouble(group.exceptions[0])
                 await asyncio.sleep(back_off.next_seconds())
         finally:
             self._worker.close()
@@ -111,7 +130,9 @@ class GpuMonitor:
         try:
             reading = await self._first_look()
             back_off.reset()
-            await self._keep_looking(reading)
+            self.links = await self._call(self._gpus.links)
+            self._tell(reading)
+            await self._keep_looking()
         finally:
             await self._close()
 
@@ -122,8 +143,9 @@ class GpuMonitor:
             left_out = "; ".join(f"{each.name}: {each.reason}" for each in self._inventory.left_out)
             raise NvmlError(f"no GPU of this node can be shared: {left_out or 'there is none'}")
         if self._rule.health:
-            await self._watch.probe(self._ask)
+            await self._watch.look(reading, self._ask)
         self._problem = None
+        self._opened, self._replaced_seconds = True, None
         log.info(
             "nvml_answers",
             driver=reading.driver_version,
@@ -134,17 +156,17 @@ class GpuMonitor:
             self.first_reading.set_result(reading)
         return reading
 
-    async def _keep_looking(self, reading: Reading) -> None:
+    async def _keep_looking(self) -> None:
         if not self._rule.health:
-            await self._look_again(reading)
+            await self._look_again()
             return
         pump = EventPump(self._gpus, self._metrics, self._clock)
         self._pump = pump
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._hear(pump), name="hear the driver's events")
-            tasks.create_task(self._look_again(reading), name="look at the cards again")
+            tasks.create_task(self._look_again(), name="look at the cards again")
 
-    async def _look_again(self, before: Reading) -> None:
+    async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(self._rule.probe_seconds)
             try:
@@ -155,19 +177,23 @@ class GpuMonitor:
                 raise
             self._inventory.take_reading(reading)
             if self._rule.health:
-                self._watch.look_for_lost(reading)
-                await self._watch.probe(self._ask)
-            if self._pump is not None and _uuids(reading) != _uuids(before):
+                await self._watch.look(reading, self._ask)
+            self._tell(reading)
+            if self._pump is not None and not _whole_gpus(reading) <= self._events_of:
                 # An event set hears only the GPUs that were registered with it.
                 self._pump.renew()
-            before = reading
+
+    def _tell(self, reading: Reading) -> None:
+        for listener in self._listeners:
+            listener(reading)
 
     async def _hear(self, pump: EventPump) -> None:
         # Closed here and now, also when we are stopped in the middle of a reaction.
         async with aclosing(pump.heard()) as all_heard:
             async for heard in all_heard:
-                if isinstance(heard, Unwatched):
-                    self._watch.set_unwatched(heard.uuids)
+                if isinstance(heard, EventSetMade):
+                    self._events_of = heard.asked
+                    self._watch.set_unwatched(heard.unwatched)
                 else:
                     await self._watch.react(heard, self._ask)
 
@@ -188,11 +214,14 @@ class GpuMonitor:
         finally:
             self._asked_seconds.remove(asked_seconds)
 
-    def _trouble(self, problem: str) -> None:
+    def _trouble(self, error: BaseException) -> None:
+        problem = str(error)
+        if isinstance(error, DriverReplaced) and self._opened:
+            self._replaced_seconds = self._replaced_seconds or self._clock()
         if problem != self._problem:
             log.error("nvml_unavailable", error=problem, doing="trying again")
         self._problem = problem
 
 
-def _uuids(reading: Reading) -> set[str]:
-    return {gpu.uuid for gpu in reading.gpus}
+def _whole_gpus(reading: Reading) -> set[str]:
+    return {gpu.mig.parent_uuid if gpu.mig else gpu.uuid for gpu in reading.gpus}

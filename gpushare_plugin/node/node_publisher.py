@@ -23,7 +23,7 @@ from gpushare_plugin.core.node_record import (
     labels,
 )
 from gpushare_plugin.core.quantity import parse_quantity
-from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound, QuantityError, RecordError
+from gpushare_plugin.errors import ApiError, ApiNotFound, QuantityError, RecordError
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.inventory import Inventory
@@ -87,7 +87,9 @@ class NodePublisher:
             self._wake.clear()
             if await self._publish(writer):
                 back_off.reset()
-                self._written.set()
+                # Unless something changed meanwhile, which is not written yet.
+                if not self._wake.is_set():
+                    self._written.set()
             else:
                 await asyncio.sleep(back_off.next_seconds())
                 self._wake.set()
@@ -102,9 +104,11 @@ class NodePublisher:
             if patch is None:
                 return True
             # The watch would tell too, but later, and the same would be written again till then.
-            self._node = await writer.patch_node_status(node.name, patch)
-        except (ApiConflict, ApiNotFound):
-            # The node object was made anew, or is gone: the watch will tell.
+            written = await writer.patch_node_status(node.name, patch)
+            if self._node is node:
+                self._node = written
+        except ApiNotFound:
+            # The node object is gone: the watch will tell when it is there again.
             return True
         except (ApiError, RecordError) as error:
             self._metrics.publish_failures.labels("node").inc()

@@ -10,10 +10,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from gpushare_plugin.core.bookkeeping import bookkeeping
+from gpushare_plugin.core.bookkeeping import as_served, bookkeeping
 from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.core.ledger import Holding, Ledger, keep_ledger
-from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound
+from gpushare_plugin.errors import ApiError, ApiNotFound
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.admission import Admission
@@ -45,6 +45,8 @@ class PodPublisher:
         self._now_ns = now_ns
         self._wake = asyncio.Event()
         self._failing = False
+        self._postponed: set[str] = set()
+        self._retry: asyncio.TimerHandle | None = None
 
     def wake(self) -> None:
         """Compare again: something has changed."""
@@ -54,7 +56,12 @@ class PodPublisher:
         """Return who holds what, joined with the pods; None while that is not known."""
         if self._admission.pods is None:
             return None
-        return keep_ledger(self._admission.pods, self._specs.pods, self._inventory.table)
+        table, names = self._inventory.table, self._names.annotations
+        pods = self._specs.came_before(self._admission.pods_come)
+        kept = keep_ledger(self._admission.pods, pods, table)
+        return Ledger(
+            holdings={uid: as_served(each, table, names) for uid, each in kept.holdings.items()}
+        )
 
     async def run(self, writer: ClusterWriter) -> None:
         """Write what differs, at each change, until cancelled."""
@@ -62,23 +69,27 @@ class PodPublisher:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if await self._publish(writer):
+            await self._publish(writer)
+            if not self._postponed:
                 back_off.reset()
-            else:
-                await asyncio.sleep(back_off.next_seconds())
-                self._wake.set()
+            elif self._retry is None:
+                loop = asyncio.get_running_loop()
+                self._retry = loop.call_later(back_off.next_seconds(), self._try_again)
 
-    async def _publish(self, writer: ClusterWriter) -> bool:
-        """Write each pod that differs; say whether all of them could be."""
+    def _try_again(self) -> None:
+        self._retry = None
+        self._postponed.clear()
+        self._wake.set()
+
+    async def _publish(self, writer: ClusterWriter) -> None:
+        """Write each pod that differs; those that cannot be written now are postponed."""
+        if self._specs.come > self._admission.pods_come:
+            # Pods that came after the listing have their part in the next one.
+            self._admission.allocation_happened()
         ledger = self.ledger()
-        if ledger is None:
-            return True
-        written = [
-            await self._write(writer, holding)
-            for holding in ledger.holdings.values()
-            if not holding.pod.terminating
-        ]
-        return all(written)
+        for uid, holding in ledger.holdings.items() if ledger else ():
+            if uid not in self._postponed and not await self._write(writer, holding):
+                self._postponed.add(uid)
 
     async def _write(self, writer: ClusterWriter, holding: Holding) -> bool:
         pod = holding.pod
@@ -94,9 +105,10 @@ class PodPublisher:
         try:
             patch = StatusPatch(uid=pod.uid, annotations=annotations)
             # The watch would tell too, but later, and the same would be written again till then.
-            self._specs.put(await writer.patch_pod_status(pod.namespace, pod.name, patch))
-        except (ApiConflict, ApiNotFound):
-            # Another pod of that name, or none: the watch will tell.
+            written = await writer.patch_pod_status(pod.namespace, pod.name, patch)
+            self._specs.put_written(pod, written)
+        except ApiNotFound:
+            # It is gone: the watch will tell.
             return True
         except ApiError as error:
             self._metrics.publish_failures.labels("pod").inc()

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from gpushare_plugin.core.compute import (
+    cores_without_memory,
+    means_whole_cards,
+    whole_cards,
+    whole_cards_text,
+)
 from gpushare_plugin.core.devices import Card
+from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import AllocationRefused, Refusal
 
@@ -23,6 +30,32 @@ def check_device_ids(device_ids: Sequence[str]) -> None:
             Refusal.BAD_REQUEST,
             f"{len(device_ids)} device IDs, of which {distinct} differ: expected each once",
         )
+
+
+def check_cores(cores: int, pod: Pod | None, names: Dialect) -> None:
+    """Make sure that a container may be given so many cores, as far as its pod is known.
+
+    Raises:
+        AllocationRefused: it may not.
+    """
+    if pod is not None:
+        check_whole_cards(pod, names)
+        fault = cores_without_memory(pod, names)
+        if fault is not None:
+            raise AllocationRefused(Refusal.CORES_WITHOUT_MEMORY, fault)
+    if means_whole_cards(cores, names):
+        raise AllocationRefused(Refusal.WHOLE_CARDS, whole_cards_text("a container", cores, names))
+
+
+def check_whole_cards(pod: Pod, names: Dialect) -> None:
+    """Make sure that the pod asks for no whole cards, which a dialect's cores may stand for.
+
+    Raises:
+        AllocationRefused: it does.
+    """
+    fault = whole_cards(pod, names)
+    if fault is not None:
+        raise AllocationRefused(Refusal.WHOLE_CARDS, fault)
 
 
 def several_cards_text(units_by_card: Mapping[Card, int]) -> str:

@@ -19,7 +19,6 @@ from typing import Any
 
 import grpc.aio
 
-from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.errors import KubeletUnavailable, PluginSocketError
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
@@ -51,7 +50,10 @@ class LifeRule:
     """Where and how one life is lived."""
 
     plugin_dir: Path
-    names: Dialect
+    resource: str
+    socket_prefix: str
+    prefers: bool
+    """Whether the kubelet is to ask which devices had best be taken."""
     tick_seconds: float
     register_timeout_seconds: float
 
@@ -97,19 +99,21 @@ class PluginLife:
                 return await _first(self._register(name), watching)
             finally:
                 self.registered = False
-                await self._service.answered(timeout_seconds=LAST_CALLS_SECONDS)
+                await self._service.calls.answered(timeout_seconds=LAST_CALLS_SECONDS)
 
     async def _register(self, name: str) -> None:
         """Register, and never return after that: the watch over the life ends it."""
-        names = self._rule.names
-        registration = Registration(endpoint=name, resource_name=names.memory_resource)
+        resource = self._rule.resource
+        registration = Registration(
+            endpoint=name, resource_name=resource, preferred_allocation=self._rule.prefers
+        )
         await self._kubelet.register(
             registration, timeout_seconds=self._rule.register_timeout_seconds
         )
         self._metrics.registrations.inc()
         self.registered = True
         self._ever_registered.set()
-        log.info("registered", resource=names.memory_resource, endpoint=name)
+        log.info("registered", resource=resource, endpoint=name)
 
     async def _until_end(
         self, name: str, own: SocketIdentity | None, kubelet: SocketIdentity
@@ -118,7 +122,7 @@ class PluginLife:
         registered_seconds: float | None = None
         streams = self._service.streams
         while True:
-            if self._files.identity(name) != own:
+            if own is None or self._files.identity(name) != own:
                 return End.OWN_SOCKET_GONE
             if self._files.identity(KUBELET_SOCKET) not in (None, kubelet):
                 return End.KUBELET_RESTARTED
@@ -147,7 +151,7 @@ class PluginLife:
 
     @asynccontextmanager
     async def _serving(self) -> AsyncIterator[str]:
-        name = f"{self._rule.names.socket_prefix}-{secrets.token_hex(4)}.sock"
+        name = f"{self._rule.socket_prefix}-{secrets.token_hex(4)}.sock"
         path = self._rule.plugin_dir / name
         check_socket_path(path)
         self._service.new_life()
@@ -157,7 +161,7 @@ class PluginLife:
             server.add_insecure_port(f"unix:{path}")
         except RuntimeError as error:
             # Without the nonce, so that the same trouble has the same words at each try.
-            told = str(error).replace(path.name, f"{self._rule.names.socket_prefix}-*.sock")
+            told = str(error).replace(path.name, f"{self._rule.socket_prefix}-*.sock")
             raise PluginSocketError(f"no socket in {path.parent}: {told}") from error
         await server.start()
         self.socket = path

@@ -12,22 +12,19 @@ pod meanwhile.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 
-from gpushare_plugin.core.devices import Card
-from gpushare_plugin.core.health import State
 from gpushare_plugin.core.injection import Injection
 from gpushare_plugin.core.placement import Request
 from gpushare_plugin.errors import AllocationRefused, Refusal
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
-from gpushare_plugin.node.admission import Admission
-from gpushare_plugin.node.allocator import Allocator
 from gpushare_plugin.node.inventory import Inventory, Snapshot
+from gpushare_plugin.node.resources import Devices, Resource
+from gpushare_plugin.node.under_way import Calls, Streams
 from gpushare_plugin.proto import deviceplugin_v1beta1_pb2 as pb
 
 if TYPE_CHECKING:
@@ -43,115 +40,65 @@ STATUS_OF_REFUSAL = {
     Refusal.BAD_REQUEST: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.UNHEALTHY_CARD: grpc.StatusCode.UNAVAILABLE,
     Refusal.NO_EXTENDER: grpc.StatusCode.FAILED_PRECONDITION,
+    Refusal.WHOLE_CARDS: grpc.StatusCode.UNIMPLEMENTED,
+    Refusal.CORES_WITHOUT_MEMORY: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.DEADLINE: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
 
-class Streams:
-    """How many ListAndWatch streams are open, and when that changes."""
-
-    def __init__(self) -> None:
-        self.open = 0
-        self.opened = asyncio.Event()
-        """Set once a first stream was opened."""
-        self.all_ended = asyncio.Event()
-        """Set when the last open stream has ended."""
-
-    def begin(self) -> None:
-        """Count a stream in."""
-        self.open += 1
-        self.opened.set()
-        self.all_ended.clear()
-
-    def end(self) -> None:
-        """Count a stream out."""
-        self.open -= 1
-        if self.open == 0:
-            self.all_ended.set()
-
-
-class DeviceLists:
-    """ListAndWatch messages, put together from one cached chunk for each card and state.
-
-    Repeated fields of one message may stand in any number of pieces on the wire, so
-    the pieces of all cards laid end to end are the message of all devices.
-    """
-
-    def __init__(self, *, with_numa: bool, before_bad_news: Callable[[], Awaitable[None]]) -> None:
-        """`before_bad_news` is awaited before the kubelet is told of fewer healthy devices."""
-        self.before_bad_news = before_bad_news
-        self._with_numa = with_numa
-        self._chunks: dict[tuple[str, int, State], bytes] = {}
-
-    def message(self, snapshot: Snapshot) -> bytes:
-        """Return the full list, serialized."""
-        return b"".join(self._chunk(card, state) for card, state in snapshot.cards)
-
-    def _chunk(self, card: Card, state: State) -> bytes:
-        key = (card.tag, card.units, state)
-        if key not in self._chunks:
-            topology = None
-            if self._with_numa and card.gpu.numa_node is not None:
-                topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=card.gpu.numa_node)])
-            devices = [
-                pb.Device(ID=device_id, health=state.value, topology=topology)
-                for device_id in card.device_ids()
-            ]
-            self._chunks[key] = pb.ListAndWatchResponse(devices=devices).SerializeToString()
-        return self._chunks[key]
-
-
 class DevicePluginService:
-    """What the kubelet calls."""
+    """What the kubelet calls, for one resource."""
 
     def __init__(
         self,
         inventory: Inventory,
-        allocator: Allocator,
-        admission: Admission,
+        resource: Resource,
         metrics: NodeMetrics,
         *,
-        lists: DeviceLists,
+        before_bad_news: Callable[[], Awaitable[None]],
         allocate_deadline_seconds: float,
     ) -> None:
+        """`before_bad_news` is awaited before the kubelet is told of fewer healthy devices."""
         self._inventory = inventory
-        self.allocator = allocator
-        self._admission = admission
+        self._resource = resource
         self._metrics = metrics
-        self._lists = lists
+        self._before_bad_news = before_bad_news
         self._deadline_seconds = allocate_deadline_seconds
-        self._under_way = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._chunks: dict[Devices, bytes] = {}
+        self.calls = Calls()
         self.streams = Streams()
 
     def new_life(self) -> None:
         """Forget the streams of the life before, and have the first list ready."""
         self.streams = Streams()
         # The kubelet shows no unit of ours until it has the list, so it need not wait for it.
-        self._lists.message(self._inventory.snapshot())
-
-    async def answered(self, *, timeout_seconds: float) -> None:
-        """Return once no call that a pod hangs on is under way, or after the time-out."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                await self._idle.wait()
+        self._message(self._inventory.snapshot())
 
     def _begin(self, context: "Context") -> None:
         """Count a call in that a pod hangs on, and out once its answer has been sent."""
-        self._under_way += 1
-        self._idle.clear()
+        self.calls.begin()
         # Not where we return: the answer is still on its way to the kubelet then.
         context.add_done_callback(self._end)  # type: ignore[arg-type]  # no Protocol in the stubs
 
     def _end(self, _: object) -> None:
-        self._under_way -= 1
-        if self._under_way == 0:
-            self._idle.set()
+        self.calls.end()
+
+    def _message(self, snapshot: Snapshot) -> bytes:
+        """Return the full list, serialized, of chunks that are made once.
+
+        Repeated fields of one message may stand in any number of pieces on the wire, so
+        the pieces laid end to end are the message of all devices.
+        """
+        return b"".join(self._chunk(each) for each in self._resource.devices(snapshot))
+
+    def _chunk(self, devices: Devices) -> bytes:
+        if devices not in self._chunks:
+            self._chunks[devices] = _listed(devices)
+        return self._chunks[devices]
 
     async def options(self, _: pb.Empty, __: "Context") -> pb.DevicePluginOptions:
         """Answer GetDevicePluginOptions."""
-        return pb.DevicePluginOptions(get_preferred_allocation_available=True)
+        return pb.DevicePluginOptions(get_preferred_allocation_available=self._resource.prefers)
 
     async def list_and_watch(self, _: pb.Empty, __: "Context") -> AsyncIterator[bytes]:
         """Answer ListAndWatch: the full list now, and again at each change, until cancelled."""
@@ -161,13 +108,13 @@ class DevicePluginService:
         try:
             snapshot = self._inventory.snapshot()
             while True:
-                message = self._lists.message(snapshot)
+                message = self._message(snapshot)
                 log.debug("list_sent", revision=snapshot.revision, bytes=len(message))
                 yield message
                 before = snapshot
                 snapshot = await self._inventory.changed_since(before.revision)
                 if snapshot.healthy_units < before.healthy_units:
-                    await self._lists.before_bad_news()
+                    await self._before_bad_news()
                     snapshot = self._inventory.snapshot()
         finally:
             streams.end()
@@ -179,16 +126,17 @@ class DevicePluginService:
         """Answer GetPreferredAllocation."""
         began = time.perf_counter()
         self._begin(context)
-        call = await self._admission.pod_of_call()
-        response = pb.PreferredAllocationResponse()
-        for each in request.container_requests:
-            wanted = Request(
+        requests = [
+            Request(
                 available_ids=each.available_deviceIDs,
                 must_include_ids=each.must_include_deviceIDs,
                 size=each.allocation_size,
             )
-            proposal = self.allocator.propose(wanted, call)
-            response.container_responses.add(deviceIDs=proposal.device_ids)
+            for each in request.container_requests
+        ]
+        response = pb.PreferredAllocationResponse()
+        for device_ids in await self._resource.preferred(requests):
+            response.container_responses.add(deviceIDs=device_ids)
         self._metrics.preferred_seconds.observe(time.perf_counter() - began)
         return response
 
@@ -213,15 +161,9 @@ class DevicePluginService:
     async def _allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
         if not request.container_requests:
             raise AllocationRefused(Refusal.BAD_REQUEST, "no container in the request")
-        response = pb.AllocateResponse()
-        for each in request.container_requests:
-            injection = self.allocator.allocate(each.devices_ids)
-            response.container_responses.append(_to_wire(injection))
-            # A request may hold any number of containers: others get their turn, and so does
-            # the deadline.
-            await asyncio.sleep(0)
-        self._admission.allocation_happened()
-        return response
+        containers = (each.devices_ids for each in request.container_requests)
+        injections = await self._resource.allocate(containers)
+        return pb.AllocateResponse(container_responses=map(_to_wire, injections))
 
     async def _refuse(self, context: "Context", refusal: AllocationRefused) -> None:
         self._metrics.allocate_refusals.labels(refusal.cause.value).inc()
@@ -260,6 +202,17 @@ class DevicePluginService:
             ),
         }
         return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def _listed(devices: Devices) -> bytes:
+    topology = None
+    if devices.numa_node is not None:
+        topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=devices.numa_node)])
+    found = [
+        pb.Device(ID=device_id, health=devices.state.value, topology=topology)
+        for device_id in devices.ids()
+    ]
+    return pb.ListAndWatchResponse(devices=found).SerializeToString()
 
 
 def _to_wire(injection: Injection) -> pb.ContainerAllocateResponse:

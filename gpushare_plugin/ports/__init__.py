@@ -78,6 +78,10 @@ class GpuEvents(Protocol):
     def unwatched(self) -> frozenset[str]:
         """UUIDs of the GPUs that tell no events."""
 
+    @property
+    def asked(self) -> frozenset[str]:
+        """UUIDs of the GPUs that were there to be asked; others need another event set."""
+
     def wait(self, *, timeout_seconds: float) -> GpuEvent | None:
         """Return the next event, or None after the time-out.
 

@@ -65,7 +65,36 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
 def test_one_setting_changes_itself_alone(setting: Setting, texts: Texts) -> None:
     config = load_node_config({setting.field: texts.one}, {})
 
-    assert config == replace(NodeConfig(), **{setting.field: setting.read(texts.one)})
+    of_dialect = {"memory_unit": 256} if setting.field == "dialect" else {}
+    changes = {setting.field: setting.read(texts.one), **of_dialect}
+    assert config == replace(NodeConfig(), **changes)
+
+
+def test_the_dialect_brings_its_unit_unless_one_is_given(tmp_path: Path) -> None:
+    tencent = {"dialect": "tencent"}
+
+    assert load_node_config(tencent, {}).memory_unit == 256
+    assert load_node_config({"dialect": "aliyun"}, {}).memory_unit == 1024
+    assert load_node_config(tencent, {"GPUSHARE_MEMORY_UNIT": "GiB"}).memory_unit == 1024
+    assert load_node_config(tencent, {}, file=write(tmp_path, memory_unit="MiB")).memory_unit == 1
+    assert shown(load_node_config(tencent, {}))["memory-unit"] == "256MiB"
+
+
+@pytest.mark.parametrize(
+    ("text", "resource", "serves"),
+    [
+        ("off", "tencent.com/vcuda-core", False),
+        ("on", "tencent.com/vcuda-core", True),
+        ("true", "tencent.com/vcuda-core", True),
+        ("example.com/cores", "example.com/cores", True),
+    ],
+)
+def test_the_compute_resource_is_served_by_the_dialects_name_or_another(
+    text: str, resource: str, *, serves: bool
+) -> None:
+    config = load_node_config({"dialect": "tencent", "core_resource": text}, {})
+
+    assert (config.names.core_resource, config.shares_compute) == (resource, serves)
 
 
 def test_a_default_is_a_text_that_the_setting_takes(setting: Setting) -> None:
@@ -135,6 +164,7 @@ def test_a_wrong_value_that_a_stronger_source_replaces_does_no_harm() -> None:
         ({"mig": "shared", "visible_devices": "index"}, "--visible-devices uuid"),
         ({"mig": "shared", "device_injection": "device-nodes"}, "envvar or cdi"),
         ({"simulate": "t4-x2", "nvml_library": "/lib/libnvidia-ml.so.1"}, "no --nvml-library"),
+        ({"resource_name": "a.com/b", "core_resource": "a.com/b"}, "memory's name too"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(given: dict[str, str], words: str) -> None:

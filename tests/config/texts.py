@@ -27,6 +27,7 @@ TEXTS: dict[str, Texts] = {
     "require_extender": SWITCH,
     "strict": SWITCH,
     "resource_name": Texts("a.com/one", "a.com/other", "gpu-mem", "expected an extended resource"),
+    "core_resource": Texts("on", "a.com/cores", "maybe", "expected on or off, or a name such as"),
     "memory_unit": Texts("MiB", "512MiB", "GB", "expected GiB, MiB"),
     "units_from": Texts("usable", "total", "free", "expected one of total, usable"),
     "reserve_mib": Texts("1", "512", "-1", "expected a whole number from 0 to"),

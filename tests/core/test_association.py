@@ -199,3 +199,31 @@ def test_pods_that_have_gone_are_forgotten() -> None:
 
 def test_a_pod_is_written_as_kubectl_writes_it() -> None:
     assert str(name_of("a")) == "default/a"
+
+
+def test_a_pod_that_waits_by_its_spec_is_not_the_caller_where_a_later_one_may_be() -> None:
+    waits = ListedPod(pod=name_of("a"), containers=(), waits=True)
+    unknown = ListedPod(pod=name_of("b"), containers=())
+    before = listed(Admissions(), [waits], at_seconds=0)
+
+    _, caller = called(before, [waits, unknown], at_seconds=1)
+
+    assert caller == Unclear(pods=(name_of("a"), name_of("b")))
+
+
+def test_a_pod_that_waits_by_its_spec_is_the_caller_where_no_later_one_may_be() -> None:
+    waits = ListedPod(pod=name_of("a"), containers=(), waits=True)
+    never = ListedPod(pod=name_of("b"), containers=(), waits=False)
+    before = listed(Admissions(), [waits], at_seconds=0)
+
+    _, caller = called(before, [waits, never], at_seconds=SETTLED_SECONDS + 1)
+
+    assert caller == Known(pod=name_of("a"))
+
+
+def test_a_pod_that_is_listed_twice_under_its_name_is_one_pod() -> None:
+    waits = ListedPod(pod=name_of("a"), containers=(), waits=True)
+
+    _, caller = called(Admissions(), [waits, waits], at_seconds=0)
+
+    assert caller == Known(pod=name_of("a"))

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from gpushare_plugin.config import settings
 from gpushare_plugin.core.health import APPLICATION_XIDS, NOTED_XIDS, RESET_XIDS
 from gpushare_plugin.errors import Refusal
-from gpushare_plugin.metrics import CardState, ContainerShare, NodeMetrics, NodeState
+from gpushare_plugin.metrics import CardState, ContainerShare, NodeMetrics, NodeState, PluginState
 from gpushare_plugin.node.service import STATUS_OF_REFUSAL
 from tests.recordings import REPOSITORY, check_recording
 
@@ -104,13 +104,12 @@ def _some_state() -> NodeState:
         index=0, uuid="", model="", units=1, allocated_units=1, healthy=True, watched=True
     )
     share = ContainerShare(namespace="", pod="", container="", uuid="", units=1)
+    plugin = PluginState(resource="", registered=True, list_streams=1)
     return NodeState(
-        resource="",
+        plugins=(plugin,),
         isolation="none",
         enforced=False,
         nvml_up=True,
-        registered=True,
-        list_streams=1,
         gpus_left_out=0,
         cards=(card,),
         containers=(share,),

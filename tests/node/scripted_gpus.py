@@ -30,6 +30,7 @@ class ScriptedEvents:
     def __init__(self, gpus: "ScriptedGpus") -> None:
         self._gpus = gpus
         self.unwatched: frozenset[str] = frozenset()
+        self.asked = frozenset(gpu.uuid for gpu in gpus.gpus)
 
     def wait(self, *, timeout_seconds: float) -> GpuEvent | None:
         self._gpus.called("wait")

@@ -222,7 +222,7 @@ async def test_b22_starts_and_stops_leave_no_thread_and_no_file_behind(
         counts.append((threading.active_count(), _open_files()))
 
     threads, files = zip(*counts, strict=True)
-    assert threads[-1] == threads[1]
+    assert threads[-1] <= threads[1]
     # gRPC gives some back a moment later; four starts that each left one would be more.
     assert files[-1] <= files[1] + 3
 

@@ -19,7 +19,8 @@ from gpushare_plugin.errors import NvmlError
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.allocator import AllocationRule, Allocator
 from gpushare_plugin.node.occurrences import Occurrences
-from gpushare_plugin.node.service import DeviceLists, DevicePluginService
+from gpushare_plugin.node.resources import MemoryResource
+from gpushare_plugin.node.service import DevicePluginService
 from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.node.tellings import Tellings
 from tests.node.event_log import EventLog
@@ -56,10 +57,13 @@ async def _served(watched: Watched, folder: Path) -> AsyncIterator[Plugin]:
     tellings = Tellings(Occurrences())
     service = DevicePluginService(
         watched.inventory,
-        Allocator(watched.inventory, specs, rule, watched.metrics, tellings),
-        Admission(pods, RESOURCE, watched.metrics, watched.clock, specs),
+        MemoryResource(
+            Allocator(watched.inventory, specs, rule, watched.metrics, tellings),
+            Admission(pods, RESOURCE, watched.metrics, watched.clock, specs),
+            with_numa=False,
+        ),
         watched.metrics,
-        lists=DeviceLists(with_numa=False, before_bad_news=_nobody_to_tell),
+        before_bad_news=_nobody_to_tell,
         allocate_deadline_seconds=5,
     )
     server = grpc.aio.server(handlers=[service.handler()])

@@ -73,6 +73,10 @@ class KubeClient:
         """
         return self._watch("pods", _selected(field_selector, label_selector), version, self._pods)
 
+    async def list_nodes(self) -> Listing[Node]:
+        """Return all nodes, as of one version."""
+        return await listed(self._transport, _list("nodes", {}), self._nodes)
+
     async def list_node(self, name: str) -> Listing[Node]:
         """Return one node, or none, with the version to watch it from."""
         return await listed(self._transport, _list("nodes", _only(name)), self._nodes)

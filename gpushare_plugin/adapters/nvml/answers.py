@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from gpushare_plugin.errors import GpuLost, NvmlError, NvmlUnavailable
+from gpushare_plugin.errors import DriverReplaced, GpuLost, NvmlError, NvmlUnavailable
 
 T = TypeVar("T")
 
@@ -25,15 +25,15 @@ _CURES = {
         "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or wait for the"
         " driver container"
     ),
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "the NVIDIA library does not fit the loaded kernel driver (upgraded in place): reload the"
-        " driver or reboot the node"
-    ),
-    pynvml.NVML_ERROR_NO_PERMISSION: (
-        "no permission to talk to the driver: give this container the nvidia runtime"
-    ),
     pynvml.NVML_ERROR_UNINITIALIZED: "NVML was shut down under us",
 }
+
+_REPLACED = (
+    "the NVIDIA library does not fit the loaded kernel driver (upgraded in place): reload the"
+    " driver or reboot the node, and restart this daemon, which keeps the library that it loaded"
+)
+_NO_PERMISSION = "no permission to talk to the driver: give this container the nvidia runtime"
+"""Of one GPU: its device node is not allowed here; the others may be."""
 
 _LOST = (
     pynvml.NVML_ERROR_GPU_IS_LOST,
@@ -51,6 +51,10 @@ def told(what: str) -> Iterator[None]:
         code = error.value
         if code in _CURES:
             raise NvmlUnavailable(_CURES[code]) from error
+        if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
+            raise DriverReplaced(_REPLACED) from error
+        if code == pynvml.NVML_ERROR_NO_PERMISSION:
+            raise NvmlError(f"{what}: {_NO_PERMISSION}") from error
         if code in _LOST:
             raise GpuLost(f"{what}: {error}") from error
         raise NvmlError(f"{what}: {error}") from error

@@ -19,17 +19,20 @@ class NvmlEvents:
         with told("making an event set"):
             self._set = pynvml.nvmlEventSetCreate()
         self._uuid_by_address = {_address(handle): uuid for uuid, handle in handles.items()}
-        self.unwatched = frozenset(
-            uuid for uuid, handle in handles.items() if not self._watch(handle)
-        )
+        watched = {uuid: self._watch(handle) for uuid, handle in handles.items()}
+        self.unwatched = frozenset(uuid for uuid, works in watched.items() if works is False)
+        self.asked = frozenset(uuid for uuid, works in watched.items() if works is not None)
 
-    def _watch(self, handle: Handle) -> bool:
+    def _watch(self, handle: Handle) -> bool | None:
+        """Say whether the GPU tells its events; None for one that was lost just then."""
         wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
         try:
             supported = wanted & pynvml.nvmlDeviceGetSupportedEventTypes(handle)
             if not supported & pynvml.nvmlEventTypeXidCriticalError:
                 return False
             pynvml.nvmlDeviceRegisterEvents(handle, supported, self._set)
+        except pynvml.NVMLError_GpuIsLost:
+            return None
         except pynvml.NVMLError:
             # Whatever the reason: a card that tells nothing is known by its probes.
             return False

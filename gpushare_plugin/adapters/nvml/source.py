@@ -21,8 +21,8 @@ from gpushare_plugin.adapters.nvml.gpus import (
     uncorrected_ecc,
 )
 from gpushare_plugin.core.devices import Gpu
-from gpushare_plugin.core.sharing import LeftOut
-from gpushare_plugin.errors import NvmlError, NvmlUnavailable
+from gpushare_plugin.core.sharing import UNNAMED, LeftOut
+from gpushare_plugin.errors import GpuLost, NvmlError, NvmlUnavailable
 from gpushare_plugin.ports import Link, Probe, Reading
 
 
@@ -72,7 +72,7 @@ class NvmlSource:
         left_out: list[LeftOut] = []
         any_mig = False
         for index in range(count):
-            name = f"NVML index {index}"
+            name = f"{UNNAMED}{index}"
             try:
                 with told(f"GPU {index}"):
                     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
@@ -87,7 +87,8 @@ class NvmlSource:
             except NvmlUnavailable:
                 raise
             except NvmlError as error:
-                left_out.append(LeftOut(name=name, reason=str(error)))
+                lost = isinstance(error, GpuLost)
+                left_out.append(LeftOut(name=name, reason=str(error), lost=lost))
         return Reading(
             gpus=tuple(gpus),
             left_out=tuple(left_out),
