@@ -363,5 +363,5 @@ async def test_every_call_is_in_the_log_with_its_sizes_and_its_time() -> None:
         assert log.keys() == {"GetDevicePluginOptions", "Allocate"}
         assert log["Allocate"].request_bytes == 2 + 2 * (2 + len("d-0"))
         assert log["Allocate"].response_bytes == 2
-        assert 0.05 <= log["Allocate"].seconds < 1
+        assert log["Allocate"].seconds >= 0.05
         assert (log["Allocate"].resource, log["Allocate"].error) == (RESOURCE, "")

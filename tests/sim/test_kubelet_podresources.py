@@ -139,7 +139,8 @@ async def test_calls_over_the_rate_limit_are_refused() -> None:
         await asyncio.sleep(0.05)
         await reader.pods()
 
-        assert 10 <= len(outcomes) - len(refused) < 30
+        # The bucket fills while they come, the faster the slower this machine is.
+        assert 10 <= len(outcomes) - len(refused) < 50
         assert {failure.code() for failure in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
         assert {failure.details() for failure in refused} == {"rejected by rate limit"}
 
