@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from gpushare_plugin.adapters.channels import socket_channel
 from gpushare_plugin.core.association import ContainerDevices, ListedPod, PodName
@@ -30,16 +30,7 @@ class PodResourcesClient:
 
     async def list_pods(self, resource_name: str, *, timeout_seconds: float) -> Sequence[ListedPod]:
         """Return the active pods with what they hold; see `ports.PodResources`."""
-        if self._channel is None:
-            self._channel = socket_channel(self._socket)
-        try:
-            answer = await _list(self._channel, timeout_seconds)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                await self.close()
-            limited = error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-            kind = PodResourcesLimited if limited else PodResourcesError
-            raise kind(_told(error, self._socket)) from error
+        answer = await self._ask("List", pb.ListPodResourcesRequest(), timeout_seconds)
         try:
             read = pb.ListPodResourcesResponse.FromString(answer)
         except DecodeError as error:
@@ -48,6 +39,38 @@ class PodResourcesClient:
             ) from error
         return [_listed(pod, resource_name) for pod in read.pod_resources]
 
+    async def allocatable_units(self, resource_name: str, *, timeout_seconds: float) -> int:
+        """Return how many devices of a resource the kubelet holds for giving out.
+
+        Raises:
+            PodResourcesError: it could not be had within the time.
+        """
+        request = pb.AllocatableResourcesRequest()
+        answer = await self._ask("GetAllocatableResources", request, timeout_seconds)
+        try:
+            read = pb.AllocatableResourcesResponse.FromString(answer)
+        except DecodeError as error:
+            raise PodResourcesError(
+                f"the kubelet at {self._socket} answered with what are no devices: {error}"
+            ) from error
+        return sum(
+            len(devices.device_ids)
+            for devices in read.devices
+            if devices.resource_name == resource_name
+        )
+
+    async def _ask(self, method: str, request: Message, timeout_seconds: float) -> bytes:
+        if self._channel is None:
+            self._channel = socket_channel(self._socket)
+        try:
+            return await _asked(self._channel, method, request, timeout_seconds)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                await self.close()
+            limited = error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            kind = PodResourcesLimited if limited else PodResourcesError
+            raise kind(_told(error, self._socket)) from error
+
     async def close(self) -> None:
         """Close the channel; the next question makes another."""
         channel, self._channel = self._channel, None
@@ -55,15 +78,17 @@ class PodResourcesClient:
             await channel.close()
 
 
-async def _list(channel: grpc.aio.Channel, timeout_seconds: float) -> bytes:
-    call: grpc.aio.UnaryUnaryMultiCallable[pb.ListPodResourcesRequest, bytes]
+async def _asked(
+    channel: grpc.aio.Channel, method: str, request: Message, timeout_seconds: float
+) -> bytes:
+    call: grpc.aio.UnaryUnaryMultiCallable[Message, bytes]
     call = channel.unary_unary(
-        "/v1.PodResourcesLister/List",
-        request_serializer=pb.ListPodResourcesRequest.SerializeToString,
+        f"/v1.PodResourcesLister/{method}",
+        request_serializer=lambda each: each.SerializeToString(),
         # Read by us: gRPC would log what it cannot read, and hand over an error of its own.
         response_deserializer=None,
     )
-    return await call(pb.ListPodResourcesRequest(), timeout=timeout_seconds)
+    return await call(request, timeout=timeout_seconds)
 
 
 def _listed(pod: pb.PodResources, resource_name: str) -> ListedPod:

@@ -33,6 +33,7 @@ from gpushare_plugin.metrics import NodeMetrics, NodeState, PluginState
 from gpushare_plugin.node.account import card_states, container_shares
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.inventory import Inventory
+from gpushare_plugin.node.kubelet_holds import KubeletHolds
 from gpushare_plugin.node.monitor import GpuMonitor, MonitorRule
 from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.node.worker import WorkerThread
@@ -95,6 +96,7 @@ class NodeDaemon:
         )
         self._serving: Serving | None = None
         self._decision: Decision | None = None
+        self._holds = KubeletHolds(self._units_held, self._inventory)
         self._hooks = host.LimitHooks(config.cdi_dirs)
         self._metrics.show(self._state)
 
@@ -197,7 +199,14 @@ class NodeDaemon:
     async def _account(self) -> None:
         # Nobody holds anything of ours before we have registered.
         await self._ever_registered.wait()
-        await self._admission.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._admission.run(), name="list who holds what")
+            tasks.create_task(self._holds.run(), name="ask what the kubelet holds of us")
+
+    async def _units_held(self) -> int:
+        return await self._pod_resources.allocatable_units(
+            self._names.memory_resource, timeout_seconds=1
+        )
 
     async def _show_status(self) -> None:
         if self._config.status_address is None:
@@ -234,7 +243,11 @@ class NodeDaemon:
 
     def _not_ready(self) -> tuple[str, ...]:
         plugins = self._serving.plugins if self._serving else ()
-        problems = [self._monitor.problem, *(plugin.problem for plugin in plugins)]
+        problems = [
+            self._monitor.problem,
+            self._holds.problem,
+            *(plugin.problem for plugin in plugins),
+        ]
         return tuple(problem for problem in problems if problem is not None)
 
     def _state(self) -> NodeState:
