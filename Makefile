@@ -75,7 +75,7 @@ coverage: setup ## the tests again, with the lines they reach
 image: setup ## build the container image without Docker, and start it beside the simulated kubelet
 	@scripts/image $(BIN)/python
 
-ci: check native test ## all of it, as CI runs it
+ci: check native test image ## all of it, as CI runs it
 
 clean: ## remove what setup and the tools made
 	@rm -rf $(VENV) $(STUB)/libnvidia-ml.so.1 .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
