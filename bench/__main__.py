@@ -15,18 +15,21 @@ from rich.console import Console
 
 from bench import report
 from bench.calls import call_rows
+from bench.cluster_rows import cluster_rows
 from bench.figures import Row
 from bench.plan import FULL, QUICK, Plan
 from bench.processes import BenchError, raised_priority
 from bench.rest import rest_rows
 from bench.starts import start_rows
 from gpushare_plugin.errors import GpushareError
+from gpushare_plugin.sim.apiserver import SimApiServerError
 from gpushare_plugin.sim.kubelet import SimKubeletError
 
 GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "calls": call_rows,
     "starts": start_rows,
     "rest": rest_rows,
+    "cluster": cluster_rows,
 }
 
 TABLE_COLUMNS = 160
@@ -47,7 +50,13 @@ def main() -> int:
     groups = chosen.only or list(GROUPS)
     try:
         rows = asyncio.run(_measure(groups, plan))
-    except (BenchError, GpushareError, SimKubeletError, grpc.aio.AioRpcError) as error:
+    except (
+        BenchError,
+        GpushareError,
+        SimKubeletError,
+        SimApiServerError,
+        grpc.aio.AioRpcError,
+    ) as error:
         print(f"did not run: {error}", file=sys.stderr)
         return 1
     report.show(rows, about, Console(width=None if sys.stdout.isatty() else TABLE_COLUMNS))

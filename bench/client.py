@@ -58,6 +58,13 @@ class SocketClient:
 
         return once
 
+    async def answer(self, method: str, request: bytes) -> bytes:
+        """Return the answer to one call that is not timed."""
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            f"/{DEVICE_PLUGIN}/{method}"
+        )
+        return await call(request, timeout=CALL_SECONDS)
+
     async def first_list(self) -> tuple[float, bytes]:
         """Open ListAndWatch; return the seconds to the first message, and the message."""
         watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(

@@ -17,6 +17,8 @@ class Plan:
     rest_seconds: float
     settle_seconds: float
     """Left to a daemon after its pods came, before it is taken to be at rest."""
+    cluster_pods: int
+    """Pods that exist in the cluster, those on the node among them."""
     flat_calls: int
     """Calls of Allocate over which the memory must stay flat."""
 
@@ -33,6 +35,7 @@ FULL = Plan(
     pods=100,
     rest_seconds=60.0,
     settle_seconds=6.0,
+    cluster_pods=5000,
     flat_calls=100_000,
 )
 QUICK = Plan(
@@ -43,5 +46,6 @@ QUICK = Plan(
     pods=5,
     rest_seconds=0.5,
     settle_seconds=0.1,
+    cluster_pods=20,
     flat_calls=200,
 )

@@ -4,6 +4,7 @@ A hundred pods run on the node and hold 8 units each.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 from bench.client import SocketClient, Timed, allocate_request, device_ids
 from bench.figures import Bound, Compared, Row, row
@@ -26,7 +27,7 @@ async def rest_rows(plan: Plan) -> list[Row]:
         await admit_pods(ours, plan.pods, units=POD_UNITS)
         await asyncio.sleep(plan.settle_seconds)
         sides = {"ours": ours, "empty": baseline}
-        cpu = await _cpu_percent(sides, seconds=plan.rest_seconds)
+        cpu = await cpu_percent(sides, seconds=plan.rest_seconds)
         rest = {name: side.plugin.memory() for name, side in sides.items()}
         first, last = await _after_calls(ours, baseline, plan)
     calls = f"{plan.flat_calls:,} Allocate calls"
@@ -67,16 +68,15 @@ async def rest_rows(plan: Plan) -> list[Row]:
     ]
 
 
-async def _cpu_percent(sides: dict[str, Side], *, seconds: float) -> dict[str, float]:
-    def read() -> dict[str, float]:
-        polling_seconds = ours.polling_cpu_seconds()
-        return {
-            "ours": ours.cpu_seconds() - polling_seconds,
-            "empty": sides["empty"].plugin.cpu_seconds(),
-            "polling": polling_seconds,
-        }
+async def cpu_percent(sides: Mapping[str, Side], *, seconds: float) -> dict[str, float]:
+    """Return what each side takes of a core, and `polling`: what of ours was left out."""
 
-    ours = sides["ours"].plugin
+    def read() -> dict[str, float]:
+        # The empty plugin polls nothing, and so has none left out.
+        polling = {name: side.plugin.polling_cpu_seconds() for name, side in sides.items()}
+        used = {name: side.plugin.cpu_seconds() - polling[name] for name, side in sides.items()}
+        return used | {"polling": polling["ours"]}
+
     before = read()
     await asyncio.sleep(seconds)
     return {name: (after - before[name]) / seconds * 100 for name, after in read().items()}

@@ -23,6 +23,10 @@ UNITS_A_CARD = 141
 UNIT = "1019MiB"
 """Of an H200's 143,771 MiB this makes 141 units."""
 UP_SECONDS = 20.0
+Reach = Path | str
+"""How a daemon reaches its cluster: by a kubeconfig file; or, as in a pod, by an address."""
+NODE = "gpu-node"
+"""The node object's name, where there is a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +44,13 @@ def plugin_dir(folder: Path) -> Path:
     return folder / "plugins"
 
 
-def daemon_command(folder: Path, *, pod_resources: Path | None = None) -> list[str]:
+def daemon_command(
+    folder: Path, *, pod_resources: Path | None = None, reach: Reach | None = None
+) -> list[str]:
     """Return module and arguments of the node daemon in this folder."""
     return [
-        *("gpushare_plugin", "node", "--without-cluster", "--plugin-dir", str(plugin_dir(folder))),
+        *_daemon_in_cluster(reach),
+        *("--plugin-dir", str(plugin_dir(folder))),
         *("--pod-resources-socket", str(pod_resources or folder / "nobody.sock")),
         *("--simulate", "h200-x8", "--simulate-events", str(folder / "events")),
         *("--memory-unit", UNIT, "--status-address", "127.0.0.1:0"),
@@ -61,11 +68,14 @@ def empty_command(folder: Path, *, watch: bool = False) -> list[str]:
 
 
 @asynccontextmanager
-async def daemon(*, finds_pods: bool = True) -> AsyncIterator[Side]:
-    """Run the node daemon; without `finds_pods` nobody answers at its PodResources socket."""
+async def daemon(*, finds_pods: bool = True, reach: Reach | None = None) -> AsyncIterator[Side]:
+    """Run the node daemon, without a cluster unless it is told how to reach one.
+
+    Without `finds_pods` nobody answers at its PodResources socket.
+    """
     async with _kubelet() as (folder, kubelet):
         pods = folder / "pods.sock" if finds_pods else None
-        command = daemon_command(folder, pod_resources=pods)
+        command = daemon_command(folder, pod_resources=pods, reach=reach)
         async with _registered(command, RESOURCE, folder, kubelet) as side:
             await kubelet.allocatable(
                 RESOURCE, equals=CARDS * UNITS_A_CARD, timeout_seconds=UP_SECONDS
@@ -90,6 +100,17 @@ async def admit_pods(side: Side, count: int, *, units: int) -> None:
         status = await side.kubelet.admit(PodSpec(name=name, uid=name, containers=(main,)))
         if status.phase is Phase.FAILED:
             raise BenchError(f"{name} was rejected: {status.message}\n{side.plugin.said()}")
+
+
+def _daemon_in_cluster(reach: Reach | None) -> list[str]:
+    match reach:
+        case None:
+            return ["gpushare_plugin", "node", "--without-cluster"]
+        case Path():
+            named = ["--node-name", NODE, "--kubeconfig", str(reach)]
+            return ["gpushare_plugin", "node", *named]
+        case str():
+            return ["bench.service_account", reach, "node", "--node-name", NODE]
 
 
 @asynccontextmanager

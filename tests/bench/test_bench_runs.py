@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-BOUNDED_ROWS = 11
+BOUNDED_ROWS = 15
 
 
 @pytest.mark.e2e

@@ -87,6 +87,25 @@ async def test_sighup_takes_a_changed_configuration(short_path: Path) -> None:
     assert [line["memory-unit"] for line in node.of("configuration")] == ["GiB", "2GiB"]
 
 
+async def test_sighup_without_a_change_disturbs_nothing_and_takes_the_log_level(
+    short_path: Path,
+) -> None:
+    file = short_path / "config.yaml"
+    file.write_text("memory-unit: GiB\n", encoding="utf-8")
+    arguments = node_arguments(short_path, "--config", str(file))
+    async with kubelet(short_path) as driven, daemon(arguments) as node:
+        await ready(driven)
+
+        file.write_text("memory-unit: GiB\nlog-level: debug\n", encoding="utf-8")
+        node.send(signal.SIGHUP)
+        line = await node.said("configuration_unchanged")
+        status = await driven.admit(pod("a", 4))
+        await node.said("proposed")
+
+        assert (line["log_level"], status.phase) == ("debug", Phase.RUNNING)
+        assert len((await driven.state()).registrations) == 1
+
+
 async def test_sighup_leaves_a_wrong_configuration_alone(short_path: Path) -> None:
     file = short_path / "config.yaml"
     file.write_text("memory-unit: GiB\n", encoding="utf-8")
