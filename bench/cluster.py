@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ CHOSEN_CARD = 7
 """The card that an extender chose for the pod that waits; the pods before it leave it free."""
 ALLOCATION = "gpushare.io/allocation"
 PUBLISHED_SECONDS = 60.0
+CHURN_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,27 @@ async def pods_on_node(api: ApiServerControl, side: Side, count: int, *, units: 
         raise BenchError(f"not all pods were published\n{side.plugin.said()}") from None
     for number in range(count):
         await api.set_pod_phase(f"pod-{number}", "Running")
+
+
+@asynccontextmanager
+async def churn(api: ApiServerControl, count: int) -> AsyncIterator[None]:
+    """Meanwhile take the published allocation off one pod after the other.
+
+    The daemon is told of each by its watch, and publishes it again.
+    """
+
+    async def forget() -> None:
+        for number in cycle(range(count)):
+            change = {"metadata": {"annotations": {ALLOCATION: None}}}
+            await api.patch("pods", f"pod-{number}", change)
+            await asyncio.sleep(CHURN_SECONDS)
+
+    async with asyncio.TaskGroup() as tasks:
+        forgetting = tasks.create_task(forget(), name="churn")
+        try:
+            yield
+        finally:
+            forgetting.cancel()
 
 
 async def pod_waits(side: Side, api: ApiServerControl | None, *, units: int) -> None:
