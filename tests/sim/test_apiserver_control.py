@@ -23,7 +23,7 @@ from gpushare_plugin.sim.apiserver import (
     WaitExpiredError,
 )
 from gpushare_plugin.sim.apiserver.control import VERBS
-from gpushare_plugin.sim.apiserver.json_values import decode, encode
+from gpushare_plugin.sim.json_values import decode, encode
 from tests.sim.apiserver_peers import NODES, PODS, Api, node, pod, running
 
 WHO = "t"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from gpushare_plugin.sim.json_values import decode, encode
 from gpushare_plugin.sim.kubelet import (
     ContainerSpec,
     ControlServer,
@@ -28,7 +29,6 @@ from gpushare_plugin.sim.kubelet import (
     WaitExpiredError,
 )
 from gpushare_plugin.sim.kubelet.control import VERBS
-from gpushare_plugin.sim.kubelet.json_values import decode, encode
 from tests.sim.kubelet_peers import (
     RESOURCE,
     TinyPlugin,
@@ -141,7 +141,7 @@ async def test_an_error_there_is_the_same_error_here() -> None:
         ("[]", "expected an object with a verb of start, stop"),
         ('{"verb": "__init__"}', "expected an object with a verb of start, stop"),
         ('{"verb": "stop", "now": true}', "stop has no now"),
-        ('{"verb": "delete_pod"}', "missing 1 required positional argument: 'uid'"),
+        ('{"verb": "delete_pod"}', "missing a required argument: 'uid'"),
         ('{"verb": "delete_pod", "uid": 1}', "uid: expected <class 'str'>, found 1"),
         ('{"verb": "admit", "pod": {"x": 1}}', "pod: no such fields in PodSpec: x"),
         ('{"verb": "admit", "pod": {"name": "a"}}', "missing 2 required keyword-only arguments"),

@@ -6,7 +6,6 @@ Rule 2: what is raised there is raised here, as the same class.
 """
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -14,12 +13,12 @@ from typing import Any
 
 from gpushare_plugin.sim.apiserver import failures
 from gpushare_plugin.sim.apiserver.access import Access
-from gpushare_plugin.sim.apiserver.control import LINE_LIMIT_BYTES
-from gpushare_plugin.sim.apiserver.failures import ControlError, WaitExpiredError
+from gpushare_plugin.sim.apiserver.failures import WaitExpiredError
 from gpushare_plugin.sim.apiserver.faults import Fault
-from gpushare_plugin.sim.apiserver.json_values import decode, encode
 from gpushare_plugin.sim.apiserver.kinds import Json
 from gpushare_plugin.sim.apiserver.states import ApiServerState, CallRecord
+from gpushare_plugin.sim.control_socket import ask
+from gpushare_plugin.sim.json_values import decode
 
 _CONNECT_RETRY_SECONDS = 0.02
 
@@ -196,21 +195,7 @@ class ApiServerControl:
     # --------------------------------------------------------------------------- wire
 
     async def _ask(self, verb: str, **parameters: Any) -> Any:
-        reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT_BYTES)
-        try:
-            request = {"verb": verb} | {name: encode(v) for name, v in parameters.items()}
-            writer.write(json.dumps(request).encode() + b"\n")
-            line = await reader.readline()
-        finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-        if not line:
-            raise ConnectionResetError(f"the API server went away during {verb}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise getattr(failures, reply["error"], ControlError)(reply["text"])
-        return reply["result"]
+        return await ask(self._path, verb, failures=failures, **parameters)
 
 
 def _json(value: Any) -> Json:

@@ -6,16 +6,14 @@ Rule 2: what the kubelet raises there is raised here, as the same class.
 """
 
 import asyncio
-import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpushare_plugin.sim.control_socket import ask
+from gpushare_plugin.sim.json_values import decode
 from gpushare_plugin.sim.kubelet import failures
-from gpushare_plugin.sim.kubelet.control import LINE_LIMIT_BYTES
-from gpushare_plugin.sim.kubelet.failures import ControlError, WaitExpiredError
+from gpushare_plugin.sim.kubelet.failures import WaitExpiredError
 from gpushare_plugin.sim.kubelet.faults import Faults
-from gpushare_plugin.sim.kubelet.json_values import decode, encode
 from gpushare_plugin.sim.kubelet.pods import ContainerStatus, Phase, PodSpec, PodStatus
 from gpushare_plugin.sim.kubelet.states import KubeletState
 
@@ -138,21 +136,7 @@ class KubeletControl:
         return True
 
     async def _ask(self, verb: str, **parameters: Any) -> Any:
-        reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT_BYTES)
-        try:
-            request = {"verb": verb} | {name: encode(v) for name, v in parameters.items()}
-            writer.write(json.dumps(request).encode() + b"\n")
-            line = await reader.readline()
-        finally:
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-        if not line:
-            raise ConnectionResetError(f"the kubelet went away during {verb}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise getattr(failures, reply["error"], ControlError)(reply["text"])
-        return reply["result"]
+        return await ask(self._path, verb, failures=failures, **parameters)
 
 
 def _pod(value: Any) -> PodStatus:

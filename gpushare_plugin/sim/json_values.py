@@ -1,4 +1,4 @@
-"""The values of the verbs as JSON, and back by their type hints.
+"""The values of the simulated peers' verbs as JSON, and back by their type hints.
 
 Rule: what comes back is equal to what went in, for API objects as they are and
 for dataclasses of strings, numbers, booleans, paths, enums, optionals, tuples
@@ -8,6 +8,7 @@ and mappings by string. What does not fit its hint is a ValueError that names wh
 import dataclasses
 from collections.abc import Mapping
 from enum import Enum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,8 @@ def encode(value: Any) -> Any:
         return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Path):
+        return str(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -44,7 +47,7 @@ def decode(hint: Any, value: Any, *, at: str = "value") -> Any:
 def _decode_plain(hint: type, value: Any, at: str) -> Any:
     if dataclasses.is_dataclass(hint) and isinstance(value, dict):
         return _decode_fields(hint, value, at)
-    if issubclass(hint, Enum) and isinstance(value, str):
+    if issubclass(hint, Enum | Path) and isinstance(value, str):
         return hint(value)
     if hint is float and type(value) is int:
         return float(value)
