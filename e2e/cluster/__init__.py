@@ -1,0 +1,1 @@
+"""A Kubernetes cluster of real programs on one machine, inside the sandbox."""
