@@ -16,9 +16,10 @@ from rich.console import Console
 from bench import report
 from bench.calls import call_rows
 from bench.cluster_rows import cluster_rows
+from bench.extender import extender_rows
 from bench.figures import Row
 from bench.plan import FULL, QUICK, Plan
-from bench.processes import BenchError, raised_priority
+from bench.processes import BenchError, compile_modules, raised_priority
 from bench.rest import rest_rows
 from bench.starts import start_rows
 from gpushare_plugin.errors import GpushareError
@@ -30,6 +31,7 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "starts": start_rows,
     "rest": rest_rows,
     "cluster": cluster_rows,
+    "extender": extender_rows,
 }
 
 TABLE_COLUMNS = 160
@@ -41,6 +43,8 @@ def main() -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     chosen = _parser().parse_args()
     plan = (QUICK if chosen.quick else FULL).with_rounds(chosen.rounds)
+    if chosen.without_go:
+        plan = plan.without_peers()
     about = {
         **report.machine(),
         "priority": "raised" if raised_priority() else "as given",
@@ -48,6 +52,7 @@ def main() -> int:
         "calls_a_round": plan.calls,
     }
     groups = chosen.only or list(GROUPS)
+    compile_modules()
     try:
         rows = asyncio.run(_measure(groups, plan))
     except (
@@ -78,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"in place of {FULL.rounds}")
     parser.add_argument("--quick", action="store_true", help="only show that everything runs")
+    parser.add_argument(
+        "--without-go", action="store_true", help="as where there is no Go: no Go peer beside"
+    )
     parser.add_argument(
         "--only", action="append", choices=GROUPS, help="this group of rows; may be repeated"
     )

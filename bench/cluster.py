@@ -12,11 +12,13 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from bench.processes import BenchError, running
-from bench.subjects import NODE, RESOURCE, UP_SECONDS, Side, admit_pods
+from bench.processes import BenchError, Measured, running
+from bench.subjects import NODE, RESOURCE, UP_SECONDS, ServiceAccount, Side, admit_pods
+from gpushare_plugin.adapters.kube.credentials import Credentials, Fixed
 from gpushare_plugin.sim.apiserver import ApiServerControl, SimApiServerError, WaitExpiredError
 from gpushare_plugin.sim.kubelet import ContainerSpec, PodSpec
 
+TOKEN = "bench"  # noqa: S105  # the simulated API server takes any
 WAITING_POD = "waiting"
 CHOSEN_CARD = 7
 """The card that an extender chose for the pod that waits; the pods before it leave it free."""
@@ -30,17 +32,25 @@ class Cluster:
     """An API server, and how a client reaches it."""
 
     api: ApiServerControl
-    address: str
+    account: ServiceAccount
     kubeconfig: Path
+    process: Measured
+
+    def credentials(self) -> Credentials:
+        """Return a client's of this process."""
+        authority = (self.account.folder / "ca.crt").read_text(encoding="ascii")
+        return Fixed(self.account.address, token=TOKEN, ca_pem=authority)
 
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
-    """Run an API server that has the node's object and no pod."""
+    """Run an API server that speaks TLS, and has the node's object and no pod."""
     with tempfile.TemporaryDirectory(prefix="gsb", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         control, log = folder / "api", folder / "api.log"
-        arguments = ("--control-socket", str(control))
+        certificate, key = await _certificate(folder)
+        tls = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+        arguments = ("--control-socket", str(control), *tls)
         async with running("gpushare_plugin.sim.apiserver", *arguments, log=log) as process:
             api = ApiServerControl(control)
             try:
@@ -49,9 +59,10 @@ async def cluster() -> AsyncIterator[Cluster]:
                 raise BenchError(f"{error}\n{process.said()}") from error
             await api.create("nodes", {"metadata": {"name": NODE}})
             kubeconfig = folder / "kubeconfig"
-            text = await api.kubeconfig()
+            text = await api.kubeconfig(token=TOKEN)
             await asyncio.to_thread(kubeconfig.write_text, text, encoding="utf-8")
-            yield Cluster(api=api, address=state.address, kubeconfig=kubeconfig)
+            account = ServiceAccount(address=state.address, folder=folder)
+            yield Cluster(api=api, account=account, kubeconfig=kubeconfig, process=process)
 
 
 def pod(
@@ -72,8 +83,11 @@ def pod(
 
 
 async def others(api: ApiServerControl, count: int) -> None:
-    """Let so many pods exist on other nodes."""
-    await api.create_many("pods", pod("other-{n}", units=8, node="node-{n}"), count)
+    """Let so many pods of 8 KB exist on other nodes."""
+    template = pod("other-{n}", units=8, node="node-{n}")
+    (container,) = template["spec"]["containers"]
+    container["env"] = [{"name": f"SETTING_{n}", "value": "x" * 100} for n in range(54)]
+    await api.create_many("pods", template, count)
 
 
 async def pods_on_node(api: ApiServerControl, side: Side, count: int, *, units: int) -> None:
@@ -114,23 +128,47 @@ async def churn(api: ApiServerControl, count: int) -> AsyncIterator[None]:
             forgetting.cancel()
 
 
-async def pod_waits(side: Side, api: ApiServerControl | None, *, units: int) -> None:
-    """Let a pod wait on the node: an extender chose its card, and it holds nothing yet.
+async def pod_waits(side: Side) -> None:
+    """Let a pod wait on the node; the API server does not know it yet.
 
     The kubelet lists it and gives it nothing, so that it waits for as long as calls are timed.
     """
-    if api is not None:
-        choice = {
-            "ALIYUN_COM_GPU_MEM_IDX": str(CHOSEN_CARD),
-            "ALIYUN_COM_GPU_MEM_POD": str(units),
-            "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
-            "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1",
-            "gpushare.io/extender": "1",
-        }
-        waiting = pod(WAITING_POD, units=units, node=NODE, annotations=choice)
-        await api.create("pods", waiting)
     main = ContainerSpec(name="main")
     await side.kubelet.admit(PodSpec(name=WAITING_POD, uid=WAITING_POD, containers=(main,)))
+
+
+async def waiting_pod_is_told(api: ApiServerControl, *, units: int) -> None:
+    """Let the watch tell of the pod that waits: an extender chose its card."""
+    choice = {
+        "ALIYUN_COM_GPU_MEM_IDX": str(CHOSEN_CARD),
+        "ALIYUN_COM_GPU_MEM_POD": str(units),
+        "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+        "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1",
+        "gpushare.io/extender": "1",
+    }
+    await api.create("pods", pod(WAITING_POD, units=units, node=NODE, annotations=choice))
+
+
+async def _certificate(folder: Path) -> tuple[Path, Path]:
+    """Make what a service account's folder has; return the server's certificate and key."""
+    certificate, key = folder / "ca.crt", folder / "server.key"
+    await asyncio.to_thread((folder / "token").write_text, TOKEN, encoding="ascii")
+    arguments = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    try:
+        made = await asyncio.create_subprocess_exec(
+            *("openssl", "req", "-x509", *arguments, *names, *files),
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise BenchError(
+            f"the program openssl makes the API server's certificate: {error}"
+        ) from None
+    _, said = await made.communicate()
+    if made.returncode != 0:
+        raise BenchError(f"no certificate for the API server: {said.decode(errors='replace')}")
+    return certificate, key
 
 
 async def _published(api: ApiServerControl, count: int) -> bool:

@@ -6,7 +6,7 @@ the same daemon without a cluster, on a node with the same pods, and the empty p
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,11 +19,21 @@ from bench.client import (
     microseconds,
     preferred_request,
 )
-from bench.cluster import CHOSEN_CARD, Cluster, churn, cluster, others, pod_waits, pods_on_node
+from bench.cluster import (
+    CHOSEN_CARD,
+    Cluster,
+    churn,
+    cluster,
+    others,
+    pod_waits,
+    pods_on_node,
+    waiting_pod_is_told,
+)
 from bench.figures import Bound, Compared, Row, row
+from bench.late import late_rows
 from bench.plan import Plan
 from bench.processes import BenchError
-from bench.rest import MOST_CPU_PERCENT, MOST_RSS_MIB, POD_UNITS, cpu_percent
+from bench.rest import POD_UNITS, at_rest, rows_of
 from bench.subjects import Side, admit_pods, daemon, empty
 from bench.watches import watch_rows
 from gpushare_plugin.proto import deviceplugin_v1beta1_pb2 as pb
@@ -61,7 +71,7 @@ async def _sides(plan: Plan, *, in_pod: bool) -> AsyncIterator[_Sides]:
     """Start all; `in_pod`: the daemon reaches the cluster as in a pod, by no kubeconfig file."""
     async with (
         cluster() as found,
-        daemon(reach=found.address if in_pod else found.kubeconfig) as ours,
+        daemon(reach=found.account if in_pod else found.kubeconfig) as ours,
         daemon() as alone,
         empty() as baseline,
     ):
@@ -76,17 +86,19 @@ async def _sides(plan: Plan, *, in_pod: bool) -> AsyncIterator[_Sides]:
 
 
 async def _call_rows(plan: Plan, sides: _Sides) -> list[Row]:
-    await pod_waits(sides.ours, sides.cluster.api, units=POD_UNITS)
-    await pod_waits(sides.alone, None, units=POD_UNITS)
+    await pod_waits(sides.ours)
+    await pod_waits(sides.alone)
     async with (
         SocketClient(sides.ours.socket) as our_client,
         SocketClient(sides.alone.socket) as alone_client,
         SocketClient(sides.empty.socket) as empty_client,
         churn(sides.cluster.api, plan.pods),
     ):
-        asked = (await sides.cluster.api.state()).calls
         clients = {"ours": our_client, "alone": alone_client, "empty": empty_client}
         free = await _free_ids(our_client, sides.ours)
+        late = await late_rows(plan, our_client, empty_client, free)
+        await waiting_pod_is_told(sides.cluster.api, units=POD_UNITS)
+        asked = (await sides.cluster.api.state()).calls
         request = allocate_request(free[-POD_UNITS:])
         allocate = await in_turns(
             {name: client.timed("Allocate", request) for name, client in clients.items()},
@@ -114,6 +126,7 @@ async def _call_rows(plan: Plan, sides: _Sides) -> list[Row]:
             preferred,
             note=f"{len(free)} devices available, and a pod that waits for card {CHOSEN_CARD}",
         ),
+        *late,
     ]
 
 
@@ -163,8 +176,8 @@ def _percentiles(name: str, samples: Samples, *, note: str) -> list[Row]:
                 "µs",
                 figures["ours"],
                 figures["alone"],
+                baseline_is="daemon without a cluster",
                 bound=AS_WITHOUT if percent == 99 else None,
-                note="the column 'empty' has the daemon without a cluster here",
             ),
         ]
     return rows
@@ -174,27 +187,10 @@ def _percentiles(name: str, samples: Samples, *, note: str) -> list[Row]:
 
 
 async def _rest_rows(plan: Plan, sides: _Sides, *, by_file_mib: float) -> list[Row]:
-    measured: Mapping[str, Side] = {"ours": sides.ours, "alone": sides.alone, "empty": sides.empty}
-    cpu = await cpu_percent(measured, seconds=plan.rest_seconds)
-    rss = {name: side.plugin.memory().rss_mib for name, side in measured.items()}
-    return [
-        row(
-            "RSS at rest, in a cluster",
-            "MiB",
-            [rss["ours"]],
-            [rss["empty"]],
-            bound=Bound(most=MOST_RSS_MIB, of=Compared.OURS),
-            note=(
-                f"{rss['alone']:.1f} without a cluster, {by_file_mib:.1f} with a kubeconfig file,"
-                " which loads the library kubernetes; a pod's service account does not"
-            ),
-        ),
-        row(
-            "Processor at rest, in a cluster",
-            "% of a core",
-            [cpu["ours"]],
-            [cpu["empty"]],
-            bound=Bound(most=MOST_CPU_PERCENT, of=Compared.OURS),
-            note=f"over {plan.rest_seconds:g} s; {cpu['alone']:.2f} % without a cluster",
-        ),
-    ]
+    measured = {"ours": sides.ours, "alone": sides.alone, "empty": sides.empty}
+    rest = await at_rest(measured, seconds=plan.rest_seconds)
+    alone = (
+        f"; {rest.memory['alone'].rss_mib:.1f} without a cluster, {by_file_mib:.1f} with a"
+        " kubeconfig file, which loads the library kubernetes"
+    )
+    return rows_of(rest, plan, where="at rest, in a cluster", rss_note=alone)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+EMPTY_PLUGIN = "empty plugin"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
@@ -23,10 +25,10 @@ class Spread:
 class Compared(Enum):
     """Which figure of a row a bound is about; the value is the column's heading."""
 
-    OURS = "ours"
+    OURS = "measured"
     RATIO = "ratio"
     OVER = "over"
-    """Ours less the empty plugin's."""
+    """Ours less the baseline's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +41,14 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured path, ours beside the empty plugin's."""
+    """One measured path, ours beside a baseline's."""
 
     name: str
     unit: str
     ours: Spread
-    empty: Spread | None
+    baseline: Spread | None
+    baseline_is: str
+    """What it was measured beside, in words; empty where there is none."""
     ratio: Spread | None
     over: Spread | None
     bound: Bound | None
@@ -67,23 +71,25 @@ class Row:
         return self.bounded <= self.bound.most
 
 
-def row(  # the columns of the table
+def row(  # noqa: PLR0913  # the columns of the table
     name: str,
     unit: str,
     ours: Sequence[float],
-    empty: Sequence[float] | None = None,
+    baseline: Sequence[float] | None = None,
     *,
+    baseline_is: str = EMPTY_PLUGIN,
     bound: Bound | None = None,
     note: str = "",
 ) -> Row:
     """Return the row of these figures, one of each side for each round."""
-    pairs = list(zip(ours, empty, strict=True)) if empty is not None else []
+    pairs = list(zip(ours, baseline, strict=True)) if baseline is not None else []
     ratios = [mine / theirs for mine, theirs in pairs if theirs]
     return Row(
         name=name,
         unit=unit,
         ours=spread(ours),
-        empty=None if empty is None else spread(empty),
+        baseline=None if baseline is None else spread(baseline),
+        baseline_is="" if baseline is None else baseline_is,
         ratio=spread(ratios) if ratios else None,
         over=spread([mine - theirs for mine, theirs in pairs]) if pairs else None,
         bound=bound,

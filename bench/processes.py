@@ -5,7 +5,9 @@ Rule: what is started here is stopped here, by its process ID.
 
 import asyncio
 import os
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,8 +16,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STOP_SECONDS = 5.0
 SHOWN_BYTES = 4000
-
-_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class BenchError(Exception):
@@ -52,20 +52,39 @@ class Measured:
         private_kib = kib["Private_Clean"] + kib["Private_Dirty"]
         return Memory(rss_mib=kib["Rss"] / 1024, private_mib=private_kib / 1024)
 
+    def peak_rss_mib(self) -> float:
+        """Return the most memory that it ever had."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+        return int(peak) / 1024
+
     def cpu_seconds(self) -> float:
-        """Return the processor time of all its threads since it began."""
-        return _cpu_seconds(Path(f"/proc/{self.pid}/stat"))
+        """Return the processor time of all its threads since it began, to the nanosecond."""
+        # The clock of a process by its ID, as clock_getcpuclockid(3) makes it on Linux.
+        return time.clock_gettime(~self.pid << 3 | 2)
 
-    def polling_cpu_seconds(self) -> float:
-        """Return the part of it that the simulated driver takes to poll its events file.
+    @property
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.returncode is None
 
-        Its waiting thread is the only one that sleeps by the clock; a real driver's is
-        woken by an event and costs nothing meanwhile.
+    def has_logged(self, event: str) -> bool:
+        """Say whether there is a whole line of an event in its log."""
+        lines = self._log.read_text(errors="replace").split("\n")[:-1]
+        return any(line.split()[2:3] == [event] for line in lines)
+
+    def logged(self, event: str, field: str) -> str:
+        """Return a field of the first log line of an event.
+
+        Raises:
+            BenchError: there is none.
         """
-        for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            if "nanosleep" in (thread / "wchan").read_text():
-                return _cpu_seconds(thread / "stat")
-        return 0.0
+        for line in self._log.read_text(errors="replace").splitlines():
+            words = line.split()
+            if words[2:3] == [event]:
+                fields = dict(word.split("=", 1) for word in words[3:] if "=" in word)
+                return fields[field]
+        raise BenchError(f"{event} was not logged:\n{self.said()}")
 
     def said(self) -> str:
         """Return the end of its log."""
@@ -83,31 +102,23 @@ class Measured:
             await self._process.wait()
 
 
-def _cpu_seconds(stat: Path) -> float:
-    # The second field is the program's name in brackets, which may hold spaces.
-    fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
-
-
 @asynccontextmanager
 async def running(module: str, *arguments: str, log: Path) -> AsyncIterator[Measured]:
     """Run a module of ours; its output goes to a file, as a container's does."""
-    # Settings of the person's own must not change the figures; a node has none of these.
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if "GPUSHARE" not in key and not key.startswith("SSL_CERT")
-    }
+    async with running_program(sys.executable, "-m", module, *arguments, log=log) as measured:
+        yield measured
+
+
+@asynccontextmanager
+async def running_program(*command: str, log: Path) -> AsyncIterator[Measured]:
+    """Run any program; its output goes to a file."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            module,
-            *arguments,
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=environment,
+            env=_environment(),
             cwd=ROOT,
         )
     measured = Measured(process, log)
@@ -115,6 +126,22 @@ async def running(module: str, *arguments: str, log: Path) -> AsyncIterator[Meas
         yield measured
     finally:
         await measured.stop()
+
+
+def compile_modules() -> None:
+    """Have our modules' bytecode there, as after an installation and in the image."""
+    folders = [str(ROOT / name) for name in ("gpushare_plugin", "bench")]
+    command = [sys.executable, "-m", "compileall", "-q", *folders]
+    subprocess.run(command, check=True, env=_environment())  # noqa: S603
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without what a person set for themselves; a node has none of it."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if "GPUSHARE" not in key and not key.startswith(("PYTHON", "MALLOC_"))
+    }
 
 
 def raised_priority() -> bool:

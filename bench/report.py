@@ -16,6 +16,7 @@ from rich.table import Table
 from bench.figures import Compared, Row, Spread
 
 PACKAGES = ("grpcio", "protobuf")
+HEADINGS = ("path", "unit", "measured", "baseline", "baseline is", "ratio", "must hold", "holds")
 
 
 def machine() -> dict[str, str | int | float]:
@@ -46,15 +47,17 @@ def as_json(rows: Sequence[Row], about: dict[str, Any]) -> str:
 
 def show(rows: Sequence[Row], about: dict[str, Any], console: Console) -> None:
     """Print the table."""
-    table = Table(title="The node daemon beside an empty grpc.aio plugin: median (range)")
-    for heading in ("path", "unit", "ours", "empty", "ratio", "must hold", "holds"):
-        table.add_column(heading, justify="left" if heading == "path" else "right")
+    table = Table(title="The node daemon, each row beside a baseline: median (range)")
+    for heading in HEADINGS:
+        is_text = heading in {"path", "baseline is"}
+        table.add_column(heading, justify="left" if is_text else "right")
     for each in rows:
         table.add_row(
             each.name,
             each.unit,
             _spread(each.ours),
-            _spread(each.empty),
+            _spread(each.baseline),
+            each.baseline_is,
             _spread(each.ratio),
             _bound(each),
             {True: "[green]yes[/]", False: "[red]no[/]", None: ""}[each.holds],

@@ -4,11 +4,15 @@ A hundred pods run on the node and hold 8 units each.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from bench.client import SocketClient, Timed, allocate_request, device_ids
 from bench.figures import Bound, Compared, Row, row
 from bench.plan import Plan
+from bench.probes import PAGES, probed
+from bench.processes import Memory
 from bench.subjects import Side, admit_pods, daemon, empty
 
 POD_UNITS = 8
@@ -21,36 +25,27 @@ FIRST_CALLS_SHARE = 10
 """The first tenth of the calls may still fill caches and pools."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What each side takes at rest: in percent of a core, and in MiB."""
+
+    cpu: Mapping[str, float]
+    probed_cpu: Mapping[str, float]
+    """While the daemons' pages are asked for as well."""
+    memory: Mapping[str, Memory]
+    """After that: the pages have been made."""
+
+
 async def rest_rows(plan: Plan) -> list[Row]:
     """Measure both processes at rest, side by side, and then after the calls."""
     async with daemon() as ours, empty() as baseline:
         await admit_pods(ours, plan.pods, units=POD_UNITS)
         await asyncio.sleep(plan.settle_seconds)
-        sides = {"ours": ours, "empty": baseline}
-        cpu = await cpu_percent(sides, seconds=plan.rest_seconds)
-        rest = {name: side.plugin.memory() for name, side in sides.items()}
+        rest = await at_rest({"ours": ours, "empty": baseline}, seconds=plan.rest_seconds)
         first, last = await _after_calls(ours, baseline, plan)
     calls = f"{plan.flat_calls:,} Allocate calls"
     return [
-        row(
-            "RSS at rest",
-            "MiB",
-            [rest["ours"].rss_mib],
-            [rest["empty"].rss_mib],
-            bound=Bound(most=MOST_RSS_MIB, of=Compared.OURS),
-            note=f"private: {rest['ours'].private_mib:.1f}, empty {rest['empty'].private_mib:.1f}",
-        ),
-        row(
-            "Processor at rest",
-            "% of a core",
-            [cpu["ours"]],
-            [cpu["empty"]],
-            bound=Bound(most=MOST_CPU_PERCENT, of=Compared.OURS),
-            note=(
-                f"over {plan.rest_seconds:g} s; the simulated driver's polling of its events file,"
-                f" {cpu['polling']:.2f} %, is left out: a real driver's wait costs nothing"
-            ),
-        ),
+        *rows_of(rest, plan, where="at rest"),
         row(
             f"RSS after {calls}",
             "MiB",
@@ -68,18 +63,55 @@ async def rest_rows(plan: Plan) -> list[Row]:
     ]
 
 
-async def cpu_percent(sides: Mapping[str, Side], *, seconds: float) -> dict[str, float]:
-    """Return what each side takes of a core, and `polling`: what of ours was left out."""
+def rows_of(rest: Rest, plan: Plan, *, where: str, rss_note: str = "") -> list[Row]:
+    """Return the rows of memory and processor."""
+    private = {name: memory.private_mib for name, memory in rest.memory.items()}
+    probes = ", ".join(f"{page} every {seconds:g} s" for page, seconds in PAGES)
+    return [
+        row(
+            f"RSS {where}",
+            "MiB",
+            [rest.memory["ours"].rss_mib],
+            [rest.memory["empty"].rss_mib],
+            bound=Bound(most=MOST_RSS_MIB, of=Compared.OURS),
+            note=f"private: {private['ours']:.1f}, empty {private['empty']:.1f}{rss_note}",
+        ),
+        row(
+            f"Processor {where}",
+            "% of a core",
+            [rest.cpu["ours"]],
+            [rest.cpu["empty"]],
+            bound=Bound(most=MOST_CPU_PERCENT, of=Compared.OURS),
+            note=f"over {plan.rest_seconds:g} s, all threads, the simulated driver's among them",
+        ),
+        row(
+            f"Processor {where}, probed and scraped",
+            "% of a core",
+            [rest.probed_cpu["ours"]],
+            [rest.probed_cpu["empty"]],
+            note=f"over {plan.rest_seconds:g} s; {probes}; nobody asks the empty plugin",
+        ),
+    ]
 
-    def read() -> dict[str, float]:
-        # The empty plugin polls nothing, and so has none left out.
-        polling = {name: side.plugin.polling_cpu_seconds() for name, side in sides.items()}
-        used = {name: side.plugin.cpu_seconds() - polling[name] for name, side in sides.items()}
-        return used | {"polling": polling["ours"]}
 
-    before = read()
+async def at_rest(sides: Mapping[str, Side], *, seconds: float) -> Rest:
+    """Measure; every side but `empty` is a daemon."""
+    cpu = await _cpu_percent(sides, seconds=seconds)
+    async with probed([side for name, side in sides.items() if name != "empty"]):
+        probed_cpu = await _cpu_percent(sides, seconds=seconds)
+    memory = {name: side.plugin.memory() for name, side in sides.items()}
+    return Rest(cpu=cpu, probed_cpu=probed_cpu, memory=memory)
+
+
+async def _cpu_percent(sides: Mapping[str, Side], *, seconds: float) -> dict[str, float]:
+    before = {name: side.plugin.cpu_seconds() for name, side in sides.items()}
+    began = time.perf_counter()
     await asyncio.sleep(seconds)
-    return {name: (after - before[name]) / seconds * 100 for name, after in read().items()}
+    passed = time.perf_counter() - began
+    return {
+        name: (side.plugin.cpu_seconds() - before[name]) / passed * 100
+        for name, side in sides.items()
+    }
 
 
 async def _after_calls(

@@ -23,10 +23,20 @@ UNITS_A_CARD = 141
 UNIT = "1019MiB"
 """Of an H200's 143,771 MiB this makes 141 units."""
 UP_SECONDS = 20.0
-Reach = Path | str
-"""How a daemon reaches its cluster: by a kubeconfig file; or, as in a pod, by an address."""
 NODE = "gpu-node"
 """The node object's name, where there is a cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceAccount:
+    """What a pod has: the API server's URL, and a folder of `token` and `ca.crt`."""
+
+    address: str
+    folder: Path
+
+
+Reach = Path | ServiceAccount
+"""How a daemon reaches its cluster: by a kubeconfig file, or as in a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +119,9 @@ def _daemon_in_cluster(reach: Reach | None) -> list[str]:
         case Path():
             named = ["--node-name", NODE, "--kubeconfig", str(reach)]
             return ["gpushare_plugin", "node", *named]
-        case str():
-            return ["bench.service_account", reach, "node", "--node-name", NODE]
+        case ServiceAccount(address=address, folder=folder):
+            named = ["node", "--node-name", NODE]
+            return ["bench.service_account", address, str(folder), *named]
 
 
 @asynccontextmanager

@@ -6,13 +6,22 @@ daemon does not carry what only a laptop needs.
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from gpushare_plugin import __version__
-from gpushare_plugin.config import NodeConfig, Setting, load_node_config, settings, take_over
+from gpushare_plugin.config import (
+    ExtenderConfig,
+    NodeConfig,
+    Setting,
+    load_extender_config,
+    load_node_config,
+    settings_of,
+    take_over,
+    take_over_environment,
+)
 from gpushare_plugin.errors import ConfigError, GpushareError
 from gpushare_plugin.logs import configure, event_logger
 
@@ -47,21 +56,58 @@ def _node(config_file: str | None, **given: str | None) -> None:
     """
     import asyncio  # noqa: PLC0415
 
-    from gpushare_plugin.app import NodeDaemon  # noqa: PLC0415
+    from gpushare_plugin.app.node import NodeDaemon  # noqa: PLC0415
     from gpushare_plugin.process import run_until_stopped  # noqa: PLC0415
 
     for flag, reason in click.get_current_context().meta["gpushare.warnings"]:
         log.warning("option_without_effect", option=flag, reason=reason)
-    flags = {field: text for field, text in given.items() if text is not None}
-    named = config_file or os.environ.get("GPUSHARE_CONFIG")
+    flags, file = _given(given), _file(config_file)
 
     def load() -> NodeConfig:
-        return load_node_config(flags, os.environ, file=Path(named) if named else None)
+        return load_node_config(flags, os.environ, file=file)
 
     async def run(config: NodeConfig) -> None:
         await NodeDaemon(config).run()
 
     asyncio.run(run_until_stopped(load, run))
+
+
+def _extender(config_file: str | None, **given: str | None) -> None:
+    """Run the scheduler extender: kube-scheduler asks it which GPU a pod goes to.
+
+    It answers filter, prioritize, bind and preempt under /gpushare-scheduler/ on
+    --listen-address, by default on loopback, beside a kube-scheduler of its own. Any
+    other address has TLS, or --plain-http.
+
+    Each option is also an environment variable (GPUSHARE_LISTEN_ADDRESS) and a key of the
+    YAML file (listen-address); the option wins over the variable, that over the file.
+    The original gpushare extender's variables are taken too: PORT, LOG_LEVEL, KUBECONFIG.
+    """
+    import asyncio  # noqa: PLC0415
+
+    from gpushare_plugin.app.extender import ExtenderDaemon  # noqa: PLC0415
+    from gpushare_plugin.process import run_until_stopped  # noqa: PLC0415
+
+    for variable, reason in take_over_environment(os.environ).warnings:
+        log.warning("variable_of_the_original", variable=variable, reason=reason)
+    flags, file = _given(given), _file(config_file)
+
+    def load() -> ExtenderConfig:
+        return load_extender_config(flags, os.environ, file=file)
+
+    async def run(config: ExtenderConfig) -> None:
+        await ExtenderDaemon(config).run()
+
+    asyncio.run(run_until_stopped(load, run))
+
+
+def _given(options: Mapping[str, str | None]) -> dict[str, str]:
+    return {field: text for field, text in options.items() if text is not None}
+
+
+def _file(named: str | None) -> Path | None:
+    name = named or os.environ.get("GPUSHARE_CONFIG")
+    return Path(name) if name else None
 
 
 def _option(setting: Setting) -> click.Option:
@@ -82,8 +128,16 @@ gpushare.add_command(
     NodeCommand(
         "node",
         callback=_node,
-        params=[_CONFIG_OPTION, *(_option(setting) for setting in settings())],
+        params=[_CONFIG_OPTION, *(_option(setting) for setting in settings_of(NodeConfig))],
         help=_node.__doc__,
+    )
+)
+gpushare.add_command(
+    click.Command(
+        "extender",
+        callback=_extender,
+        params=[_CONFIG_OPTION, *(_option(setting) for setting in settings_of(ExtenderConfig))],
+        help=_extender.__doc__,
     )
 )
 

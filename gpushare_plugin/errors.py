@@ -7,8 +7,9 @@ text names the thing, what was found, what was expected and what to do.
     GpushareError
     ├── ConfigError            a setting is wrong: the start stops
     │   └── UnitError          the memory unit cannot work on these cards
-    ├── RecordError            what a node or pod is annotated with does not parse
+    ├── RecordError            an annotation or a file of ours does not parse, or cannot be written
     ├── QuantityError          a Kubernetes quantity that does not parse
+    ├── AskError               a pod asks for what no node can give as it asks for it
     ├── DeviceIdError          a device ID that is not one of ours
     ├── AllocationRefused      one container cannot be served
     ├── NvmlError              NVML did not answer, or answered with an error
@@ -28,6 +29,8 @@ text names the thing, what was found, what was expected and what to do.
     │   └── ApiExpired         410: the version asked for is forgotten; list again
     ├── PodResourcesError      the kubelet did not tell which pod holds what
     │   └── PodResourcesLimited   asked too often; ask again in a moment
+    ├── RequestError           what a scheduler sent cannot be read
+    ├── ListenError            our own address cannot be served
     └── SimulationError        a simulated peer cannot be set up
 """
 
@@ -47,11 +50,15 @@ class UnitError(ConfigError):
 
 
 class RecordError(GpushareError):
-    """An annotation of ours that does not parse, or cannot be written."""
+    """An annotation or a file of ours that does not parse, or cannot be read or written."""
 
 
 class QuantityError(GpushareError):
     """A text that is no Kubernetes quantity."""
+
+
+class AskError(GpushareError):
+    """A pod asks in a way that no node can serve: its spec or an annotation of it is at fault."""
 
 
 class DeviceIdError(GpushareError):
@@ -68,6 +75,8 @@ class Refusal(Enum):
     NO_EXTENDER = "no_extender"
     WHOLE_CARDS = "whole_cards"
     CORES_WITHOUT_MEMORY = "cores_without_memory"
+    CORES_OVER_CARDS = "cores_over_cards"
+    CARD_COUNT = "card_count"
     DEADLINE = "deadline"
 
 
@@ -160,6 +169,14 @@ class PodResourcesError(GpushareError):
 
 class PodResourcesLimited(PodResourcesError):
     """It was asked too often; what was known before still holds."""
+
+
+class RequestError(GpushareError):
+    """What a scheduler sent cannot be read; the text says where, and what was expected."""
+
+
+class ListenError(GpushareError):
+    """An address of ours cannot be served: taken, not of this machine, or not allowed."""
 
 
 class SimulationError(GpushareError):

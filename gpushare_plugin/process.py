@@ -6,17 +6,26 @@ one in force.
 """
 
 import asyncio
+import ctypes
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
-from gpushare_plugin.config import NodeConfig, shown
+from gpushare_plugin.config import ExtenderConfig, NodeConfig, shown
 from gpushare_plugin.errors import ConfigError, GpushareError
 from gpushare_plugin.logs import configure, event_logger
 
 log = event_logger(__name__)
+
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+"""glibc's numbers for the most heaps, and for what is large (malloc.h)."""
+_LARGE_BYTES = 128 * 1024
+"""glibc's own default, which stays as it is once it has been set."""
+
+Config = TypeVar("Config", NodeConfig, ExtenderConfig)
 
 
 class Request(Enum):
@@ -27,17 +36,18 @@ class Request(Enum):
 
 
 async def run_until_stopped(
-    load: Callable[[], NodeConfig],
-    run: Callable[[NodeConfig], Coroutine[Any, Any, None]],
+    load: Callable[[], Config],
+    run: Callable[[Config], Coroutine[Any, Any, None]],
 ) -> None:
     """Run under the configuration, anew after each SIGHUP, until SIGTERM or SIGINT.
 
     Raises:
         GpushareError: the daemon cannot work, and no earlier configuration did.
     """
+    _share_one_heap()
     requests = _signals()
     config = load()
-    last_good: NodeConfig | None = None
+    last_good: Config | None = None
     while True:
         configure(config.log_level.value)
         log.info("configuration", **shown(config))
@@ -60,9 +70,9 @@ async def run_until_stopped(
 async def _next_config(
     requests: "asyncio.Queue[Request]",
     running: "asyncio.Task[None]",
-    load: Callable[[], NodeConfig],
-    config: NodeConfig,
-) -> NodeConfig | None:
+    load: Callable[[], Config],
+    config: Config,
+) -> Config | None:
     """Return the configuration to run next, or None to stop; the run has ended by then."""
     try:
         while True:
@@ -105,6 +115,19 @@ def _raise_cause(running: "asyncio.Task[None]") -> None:
         error = (ours or error).exceptions[0]
     if error is not None:
         raise error
+
+
+def _share_one_heap() -> None:
+    """Let all threads to come take memory from one heap of the C library: mallopt(3).
+
+    glibc gives threads heaps of their own, and what is free in one serves no other; and
+    after the first large buffer it keeps large ones in the heap, where they leave holes
+    (a TLS connection has one of 256 KiB). Other C libraries have no such call.
+    """
+    with suppress(AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _signals() -> "asyncio.Queue[Request]":

@@ -9,6 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpushare_plugin.metrics import (
     CardState,
     ContainerShare,
+    ExtenderMetrics,
+    ExtenderState,
     NodeMetrics,
     NodeState,
     PluginState,
@@ -40,7 +42,9 @@ STATE = NodeState(
 CARD = (("index", "0"), ("model", "Tesla T4"), ("uuid", "GPU-a"))
 
 
-def samples(metrics: NodeMetrics) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+def samples(
+    metrics: NodeMetrics | ExtenderMetrics,
+) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(metrics.exposition().decode()):
         for sample in family.samples:
@@ -169,3 +173,61 @@ def test_metrics_of_two_daemons_in_one_process_do_not_mix() -> None:
     assert samples(one)["gpushare_registrations_total"] == {(): 1}
     assert samples(other)["gpushare_registrations_total"] == {(): 0}
     assert one.registry is registry
+
+
+# ------------------------------------------------------------------------- the extender
+
+
+EXTENDER = ExtenderState(
+    leads=False,
+    generation=7,
+    nodes=2,
+    total_units=46,
+    used_units=50,
+    pods=3,
+    assumptions={"in_flight": 0, "doubtful": 1},
+    stale_seconds={"pods": 1.5},
+    build={"version": "1"},
+)
+
+
+def test_the_extenders_state_is_shown_as_it_is_at_the_scrape() -> None:
+    metrics = ExtenderMetrics()
+    assert "gpushare_extender_units" not in samples(metrics)
+
+    metrics.show(lambda: EXTENDER)
+    shown = samples(metrics)
+
+    values = {
+        "gpushare_extender_leads": 0,
+        "gpushare_extender_generation": 7,
+        "gpushare_extender_nodes": 2,
+        "gpushare_extender_units": 46,
+        "gpushare_extender_used_units": 50,
+        "gpushare_extender_pods": 3,
+    }
+    assert {name: shown[name][()] for name in values} == values
+    assert shown["gpushare_extender_assumptions"] == {
+        (("state", "in_flight"),): 0,
+        (("state", "doubtful"),): 1,
+    }
+    assert shown["gpushare_extender_watch_stale_seconds"] == {(("what", "pods"),): 1.5}
+
+
+def test_durations_are_counted_apart_by_their_label() -> None:
+    metrics = ExtenderMetrics()
+    metrics.call_seconds.observe(0.0007, "filter")
+    metrics.call_seconds.observe(2.0, "filter")
+    metrics.call_seconds.observe(0.1, "bind")
+    shown = samples(metrics)
+
+    assert shown["gpushare_extender_call_seconds_count"] == {
+        (("verb", "filter"),): 2,
+        (("verb", "bind"),): 1,
+    }
+    buckets = shown["gpushare_extender_call_seconds_bucket"]
+    assert buckets[(("le", "0.001"), ("verb", "filter"))] == 1
+    assert buckets[(("le", "0.1"), ("verb", "bind"))] == 1
+    assert shown["gpushare_extender_call_seconds_sum"][(("verb", "filter"),)] == pytest.approx(
+        2.0007
+    )

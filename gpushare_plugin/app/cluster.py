@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from gpushare_plugin.app.aiohttp_import import import_aiohttp
 from gpushare_plugin.app.credentials import credentials
 from gpushare_plugin.app.serving import NodeParts
 from gpushare_plugin.config import NodeConfig
@@ -74,6 +75,7 @@ class ClusterSide:
         """Watch and write until cancelled."""
         if self._config.without_cluster:
             return
+        import_aiohttp()
         from gpushare_plugin.adapters.kube.client import KubeClient  # noqa: PLC0415  # 150 ms
         from gpushare_plugin.adapters.kube.informer import Informer  # noqa: PLC0415
         from gpushare_plugin.adapters.kube.reading import pod_reader  # noqa: PLC0415
@@ -88,7 +90,7 @@ class ClusterSide:
         async with Transport(await credentials(self._config.kubeconfig)) as transport:
             reader = pod_reader(
                 [self._names.memory_resource, self._names.core_resource],
-                annotation_prefixes=_prefixes(self._names.annotations),
+                annotation_prefixes=annotation_prefixes(self._names.annotations),
             )
             client = KubeClient(transport, pods=reader)
             recorder = EventRecorder(client, host=self._node_name, now=lambda: datetime.now(UTC))
@@ -138,7 +140,7 @@ async def first_node(side: ClusterSide, *, timeout_seconds: float) -> None:
             await side.node_known.wait()
 
 
-def _prefixes(names: PodAnnotationNames) -> tuple[str, ...]:
+def annotation_prefixes(names: PodAnnotationNames) -> tuple[str, ...]:
     """Return what the pod annotations that we read begin with."""
     of_dialect = (
         names.assigned,
@@ -147,6 +149,7 @@ def _prefixes(names: PodAnnotationNames) -> tuple[str, ...]:
         names.pod_units,
         names.card_units,
         (names.container_card_index or "").removesuffix("{}"),
+        names.node,
     )
     ours = ("gpushare.io/", "scheduler.framework.gpushare.")
     return (*ours, *(key for key in of_dialect if key))

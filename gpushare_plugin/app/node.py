@@ -5,50 +5,42 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING
 
-from gpushare_plugin import __version__
 from gpushare_plugin.adapters import host
-from gpushare_plugin.adapters.kubelet import plugin_answers
 from gpushare_plugin.adapters.nvml import NvmlSource
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.adapters.socket_watch import SocketFolder
+from gpushare_plugin.app.card_record import CardRecord
 from gpushare_plugin.app.cluster import ClusterSide, first_node
-from gpushare_plugin.app.serving import (
-    NodeParts,
-    Serving,
-    build_serving,
-    decide_isolation,
-    refuse_another_unit,
-)
+from gpushare_plugin.app.serving import NodeParts, Serving, build_serving, decide_isolation
+from gpushare_plugin.app.status import NodeStatus
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.config.node import Mig
 from gpushare_plugin.core.isolation import Decision
-from gpushare_plugin.core.node_record import GPUS, CardLink, Record, parse_gpus
-from gpushare_plugin.errors import ConfigError, RecordError
+from gpushare_plugin.core.node_record import CardLink
+from gpushare_plugin.errors import ConfigError
 from gpushare_plugin.logs import event_logger
-from gpushare_plugin.metrics import NodeMetrics, NodeState, PluginState
-from gpushare_plugin.node.account import card_states, container_shares
+from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.account import Accounting
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.inventory import Inventory
 from gpushare_plugin.node.kubelet_holds import KubeletHolds
 from gpushare_plugin.node.monitor import GpuMonitor, MonitorRule
 from gpushare_plugin.node.specs import PodSpecs
-from gpushare_plugin.node.worker import WorkerThread
+from gpushare_plugin.node.worker import in_thread
 from gpushare_plugin.ports import Reading
 from gpushare_plugin.ports.cluster import Node
-
-if TYPE_CHECKING:
-    from gpushare_plugin.node.status import StatusPages
 
 log = event_logger(__name__)
 
 RECORD_SECONDS = 2.0
 """How long the first start waits for what the node object says of an earlier one."""
-STATUS_WAITS_SECONDS = 1.0
-"""The pages' HTTP server takes long to import, so the kubelet goes first, for so long."""
+API_CLIENT = "gpushare_plugin.adapters.kube.client"
+KUBELET_FIRST_SECONDS = 1.0
+"""HTTP server and API client take long to import, so the kubelet goes first, for so long."""
 
 
 class NodeDaemon:
@@ -85,7 +77,7 @@ class NodeDaemon:
             files=self._files,
             ever_registered=self._ever_registered,
         )
-        self._record: Record | None = None
+        self._record = CardRecord(config, self._parts, self._pod_resources)
         self._cgpu_disable = config.cgpu_disable
         self._cluster = ClusterSide(
             config,
@@ -97,8 +89,18 @@ class NodeDaemon:
         self._serving: Serving | None = None
         self._decision: Decision | None = None
         self._holds = KubeletHolds(self._units_held, self._inventory)
+        self._admission.on_account(self._holds.ask_along)
         self._hooks = host.LimitHooks(config.cdi_dirs)
-        self._metrics.show(self._state)
+        self._status = NodeStatus(
+            config=config,
+            parts=self._parts,
+            monitor=self._monitor,
+            accounting=Accounting(self._specs, self._admission, self._inventory, self._names),
+            plugins=lambda: self._serving.plugins if self._serving else (),
+            decision=lambda: self._decision,
+            problems=lambda: (self._monitor.problem, self._record.problem, self._holds.problem),
+        )
+        self._metrics.show(self._status.state)
 
     async def run(self) -> None:
         """Run until cancelled.
@@ -110,27 +112,38 @@ class NodeDaemon:
             with ExitStack() as held:
                 held.enter_context(self._files)
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._cluster.run(), name="speak with the cluster")
+                    tasks.create_task(self._speak_with_cluster(), name="speak with the cluster")
                     tasks.create_task(self._watch_gpus(), name="monitor the GPUs")
                     tasks.create_task(self._serve(tasks), name="serve the kubelet")
                     tasks.create_task(self._account(), name="account for who holds what")
+                    tasks.create_task(self._record.keep(), name="keep the card record")
                     tasks.create_task(self._show_status(), name="show the status pages")
         finally:
             await self._pod_resources.close()
 
+    async def _speak_with_cluster(self) -> None:
+        """Speak with the API server; after the kubelet where nothing of it is waited for."""
+        if self._config.without_cluster:
+            return
+        if self._record.is_on_node:
+            await self._after_the_kubelet()
+            # In a thread: the kubelet's calls come right behind its stream.
+            await in_thread("import the API client", import_module, API_CLIENT)
+        await self._cluster.run()
+
     async def _watch_gpus(self) -> None:
         """Watch the GPUs once it is known which index each card had before."""
-        if not self._config.without_cluster:
+        if not (self._record.is_on_node or self._config.without_cluster):
             await first_node(self._cluster, timeout_seconds=RECORD_SECONDS)
-        if self._record is not None:
-            self._inventory.set_order(self._record.order())
+        self._monitor.before_first(self._record.recall)
         await self._monitor.run()
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
-        self._decide(await self._monitor.first_reading)
+        reading = await self._monitor.first_reading
+        await self._record.check_unit()
+        self._decide(reading)
         serving = build_serving(self._config, self._parts, self._cluster, self._isolation())
         serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
-        await refuse_another_unit(self._config, self._record, self._pod_resources)
         self._serving = serving
         self._cluster.wake()
         self._monitor.on_reading(self._decide)
@@ -182,11 +195,7 @@ class NodeDaemon:
 
     def _node_changed(self, node: Node) -> None:
         """Take what the node object says of this node's earlier and present settings."""
-        if self._record is None and GPUS in node.annotations:
-            try:
-                self._record = parse_gpus(node.annotations[GPUS])
-            except RecordError as error:
-                log.warning("node_record_unreadable", node=node, error=error)
+        self._record.take_node(node)
         label = self._names.isolation_label
         by_label = label is not None and node.labels.get(label) == "true"
         self._cgpu_disable = self._config.cgpu_disable or by_label
@@ -209,75 +218,16 @@ class NodeDaemon:
         )
 
     async def _show_status(self) -> None:
-        if self._config.status_address is None:
-            return
+        await self._after_the_kubelet()
+        await self._status.show_pages()
+
+    async def _after_the_kubelet(self) -> None:
+        """Return once the kubelet has us and has opened its stream; not too late without it."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(STATUS_WAITS_SECONDS):
-                await self._first_stream()
-        # In a thread: the kubelet's calls come right behind its stream.
-        importing = WorkerThread("import the status pages")
-        try:
-            make_pages = await importing.call(_status_pages, self._metrics)
-        finally:
-            importing.close()
-        pages = make_pages(self._metrics, not_alive=self._not_alive, not_ready=self._not_ready)
-        await pages.run(*self._config.status_address)
-
-    async def _first_stream(self) -> None:
-        """Wait until the kubelet has us and has opened its stream."""
-        await self._ever_registered.wait()
-        if self._serving is not None:
-            await self._serving.memory.first_stream()
-
-    async def _not_alive(self) -> tuple[str, ...]:
-        if self._monitor.needs_restart is not None:
-            return (self._monitor.needs_restart,)
-        plugins = self._serving.plugins if self._serving else ()
-        sockets = [plugin.socket for plugin in plugins if plugin.socket is not None]
-        answers = [await plugin_answers(each, timeout_seconds=2) for each in sockets]
-        return tuple(
-            f"the plugin does not answer on {socket}"
-            for socket, answer in zip(sockets, answers, strict=True)
-            if not answer
-        )
-
-    def _not_ready(self) -> tuple[str, ...]:
-        plugins = self._serving.plugins if self._serving else ()
-        problems = [
-            self._monitor.problem,
-            self._holds.problem,
-            *(plugin.problem for plugin in plugins),
-        ]
-        return tuple(problem for problem in problems if problem is not None)
-
-    def _state(self) -> NodeState:
-        pods = self._admission.pods
-        shares = None if pods is None else container_shares(pods, self._inventory.table)
-        return NodeState(
-            plugins=self._plugin_states(),
-            isolation=self._isolation_name() or "unknown",
-            enforced=bool(self._decision and self._decision.isolation.enforces),
-            nvml_up=self._monitor.problem is None,
-            gpus_left_out=len(self._inventory.left_out),
-            cards=card_states(self._inventory, shares),
-            containers=shares or (),
-            build={"version": __version__},
-        )
-
-    def _plugin_states(self) -> tuple[PluginState, ...]:
-        if self._serving is not None:
-            return tuple(plugin.state() for plugin in self._serving.plugins)
-        nothing_yet = PluginState(
-            resource=self._names.memory_resource, registered=False, list_streams=0
-        )
-        return (nothing_yet,)
-
-
-def _status_pages(metrics: NodeMetrics) -> "type[StatusPages]":
-    from gpushare_plugin.node.status import StatusPages  # noqa: PLC0415  # 150 ms of import
-
-    metrics.registry  # noqa: B018  # has prometheus_client imported here, too
-    return StatusPages
+            async with asyncio.timeout(KUBELET_FIRST_SECONDS):
+                await self._ever_registered.wait()
+                if self._serving is not None:
+                    await self._serving.memory.first_stream()
 
 
 def _nvml_library(config: NodeConfig) -> Path | None:

@@ -1,7 +1,6 @@
 """What exists once there are cards to serve: everything between the inventory and the kubelet."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,9 +9,6 @@ from gpushare_plugin.app.plugin import Plugin
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.core.injection import DeviceInjection, InjectionRule
 from gpushare_plugin.core.isolation import Decision, HostFacts, decide
-from gpushare_plugin.core.node_record import Record
-from gpushare_plugin.core.units import unit_text
-from gpushare_plugin.errors import ConfigError, PodResourcesError
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.allocator import AllocationRule, Allocator
@@ -22,9 +18,7 @@ from gpushare_plugin.node.resources import CoreResource, MemoryResource, Resourc
 from gpushare_plugin.node.service import DevicePluginService
 from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.node.tellings import Tellings
-from gpushare_plugin.ports import PodResources, Reading, SocketFiles
-
-LIST_SECONDS = 2.0
+from gpushare_plugin.ports import Reading, SocketFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,37 +109,16 @@ def decide_isolation(
     Raises:
         ConfigError: the one that was asked for cannot work here.
     """
+    shown = {gpu.uuid for gpu in reading.gpus}
     facts = HostFacts(
         driver_version=reading.driver_version,
         cgroup_v2=host.has_cgroup_v2(),
         any_mig=reading.any_mig,
         cards_with_limit_hook=hooks.cards(),
-        cards=frozenset(card.uuid for card in inventory.cards),
+        # One that is lost is given to nobody, and no CDI spec names it.
+        cards=frozenset(card.uuid for card in inventory.cards if card.uuid in shown),
     )
     return decide(config.isolation, facts)
-
-
-async def refuse_another_unit(
-    config: NodeConfig, record: Record | None, pod_resources: PodResources
-) -> None:
-    """Make sure that the unit is the one that pods here hold devices of.
-
-    Raises:
-        ConfigError: it is another; a pod's units would be of another size than it asked for.
-    """
-    if record is None or record.unit_mib == config.memory_unit:
-        return
-    with suppress(PodResourcesError):
-        pods = await pod_resources.list_pods(
-            config.names.memory_resource, timeout_seconds=LIST_SECONDS
-        )
-        holding = [str(each.pod) for each in pods if each.holds_devices]
-        if holding:
-            raise ConfigError(
-                f"memory unit {unit_text(config.memory_unit)}: this node shares by"
-                f" {unit_text(record.unit_mib)}, and pods hold such units"
-                f" ({', '.join(holding[:3])}); drain the node first, or keep its unit"
-            )
 
 
 def _allocation_rule(config: NodeConfig, decision: Decision) -> AllocationRule:

@@ -10,11 +10,13 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
+from gpushare_plugin.core.dialect import check_resource_name, find_dialect
 from gpushare_plugin.errors import ConfigError
 
 E = TypeVar("E", bound=Enum)
 
 HIGHEST_PORT = 65_535
+LONGEST_NAME = 253
 
 _ADDRESS = re.compile(
     r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[A-Za-z0-9._-]*)):(?P<port>[0-9]{1,5})"
@@ -73,6 +75,41 @@ def whole(*, least: int, most: int) -> Callable[[str], int]:
     return parse
 
 
+def dialect_name(text: str) -> str:
+    """Return the name of a dialect that there is."""
+    return find_dialect(text).name
+
+
+def core_resource(text: str) -> str:
+    """Return on, off, or the name that the resource is to have."""
+    if "/" in text:
+        return check_resource_name(text)
+    try:
+        return "on" if switch(text) else "off"
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or a name such as example.com/gpu-core") from None
+
+
+def namespaced_name(text: str) -> tuple[str, str]:
+    """Return a namespace and a name in it, both as Kubernetes has them."""
+    namespace, slash, name = text.partition("/")
+    label = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+    if not slash or not re.fullmatch(label, namespace) or not _is_subdomain(name):
+        raise ConfigError(f"found {text!r}, expected namespace/name, such as kube-system/gpushare")
+    return namespace, name
+
+
+def kubernetes_name(text: str) -> str:
+    """Return a name as Kubernetes has them: of a namespace or a pod."""
+    if not _is_subdomain(text):
+        raise ConfigError(f"found {text!r}, expected a name of lower-case letters, digits, - or .")
+    return text
+
+
+def _is_subdomain(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and bool(re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", name))
+
+
 def xids(text: str) -> frozenset[int]:
     """Return a comma list of XID numbers; empty for none."""
     words = [word.strip() for word in text.split(",") if word.strip()]
@@ -87,6 +124,15 @@ def xids_or_none(text: str) -> frozenset[int]:
     return frozenset() if text.strip() == "none" else xids(text)
 
 
+def card_uuids(text: str) -> frozenset[str]:
+    """Return a comma list of UUIDs of GPUs and MIG instances; empty for none."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    wrong = [word for word in words if not re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", word)]
+    if wrong:
+        raise ConfigError(f"found {wrong[0]!r}, expected UUIDs with commas, such as GPU-…,MIG-…")
+    return frozenset(words)
+
+
 def absolute_path(text: str) -> Path:
     """Return a path that does not depend on where the daemon was started."""
     path = Path(text)
@@ -98,6 +144,14 @@ def absolute_path(text: str) -> Path:
 def absolute_paths(text: str) -> tuple[Path, ...]:
     """Return a comma list of absolute paths."""
     return tuple(absolute_path(word.strip()) for word in text.split(",") if word.strip())
+
+
+def serving_address(text: str) -> tuple[str, int]:
+    """Return host and port of what must be served; an empty host is every address."""
+    address = None if text == "off" else listen_address(text)
+    if address is None:
+        raise ConfigError(f"found {text!r}, expected host:port, [IPv6]:port or :port")
+    return address
 
 
 def listen_address(text: str) -> tuple[str, int] | None:

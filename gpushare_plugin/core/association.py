@@ -7,8 +7,8 @@ some container of that one holds none of our devices yet.
 Rule 1: known, none and unclear are three answers; nothing is guessed.
 Rule 2: pods are told apart by namespace and name: PodResources knows no UID. A pod
 that held devices, or was named here, and holds none any more is another one of the
-same name. One that goes and comes again between two listings, and held nothing in
-the first, is taken for the same.
+same name; so is one more without devices, where two of a name are listed. One that goes
+and comes again between two listings, and held nothing in the first, is taken for the same.
 Rule 3: a pod whose spec is known waits only while a container lacks what it asks for.
 Of pods whose specs are not known, none of those first listed together can be told from
 those that never ask for a device.
@@ -16,6 +16,7 @@ Rule 4: a pod that waits by its spec, but was listed before one of unknown spec,
 known to be the caller: it may have been refused, or its spec may be another's by now.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -85,6 +86,25 @@ class Unclear:
 
 Caller = Known | NoPod | Unclear
 
+
+def is_of(listed: ListedPod, uid: str, owners: Mapping[str, str]) -> bool:
+    """Say whether the listed pod may be the one of that UID: no device of it is another's.
+
+    `owners` says by device ID to which pod's UID a device was given, as far as that is known.
+    """
+    return all(owners.get(each, uid) == uid for each in _device_ids(listed))
+
+
+def given_to(listed: ListedPod, uid: str, owners: Mapping[str, str]) -> bool:
+    """Say whether the listed pod is surely the one of that UID: it was given all its devices."""
+    device_ids = _device_ids(listed)
+    return bool(device_ids) and all(owners.get(each) == uid for each in device_ids)
+
+
+def _device_ids(listed: ListedPod) -> list[str]:
+    return [each for container in listed.containers for each in container.device_ids]
+
+
 NO_POD = NoPod()
 
 
@@ -93,7 +113,8 @@ class Admissions:
     """What earlier listings told; made new, never changed."""
 
     first_listed_seconds: Mapping[PodName, float] = field(default_factory=dict)
-    holding: frozenset[PodName] = frozenset()
+    lacking: Mapping[PodName, int] = field(default_factory=dict)
+    """How many pods of a name hold no device, less one where a call of theirs was answered."""
     last: PodName | None = None
     last_call_seconds: float = 0.0
 
@@ -108,7 +129,9 @@ class Admissions:
 def listed(before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float) -> Admissions:
     """Return what is known after a listing outside any call."""
     pods = tuple(pods)
-    reborn = {pod.pod for pod in pods if pod.pod in before.holding and not pod.holds_devices}
+    lacking = Counter(pod.pod for pod in pods if not pod.holds_devices)
+    # Counted: a pod that was deleted by force may be listed beside the next one of its name.
+    reborn = {name for name, count in lacking.items() if count > before.lacking.get(name, 0)}
     names = {pod.pod for pod in pods}
     first = {
         name: at_seconds if name in reborn else before.first_listed_seconds.get(name, at_seconds)
@@ -117,7 +140,7 @@ def listed(before: Admissions, pods: Iterable[ListedPod], *, at_seconds: float) 
     return replace(
         before,
         first_listed_seconds=first,
-        holding=frozenset(pod.pod for pod in pods if pod.holds_devices),
+        lacking=lacking,
         last=before.last if before.last in names else None,
     )
 
@@ -155,5 +178,5 @@ def called(
 
 def _known(now: Admissions, pod: PodName, at_seconds: float) -> tuple[Admissions, Known]:
     # It holds devices once this call is answered, listed or not.
-    holding = now.holding | {pod}
-    return replace(now, holding=holding, last=pod, last_call_seconds=at_seconds), Known(pod=pod)
+    lacking = {**now.lacking, pod: max(0, now.lacking.get(pod, 0) - 1)}
+    return replace(now, lacking=lacking, last=pod, last_call_seconds=at_seconds), Known(pod=pod)

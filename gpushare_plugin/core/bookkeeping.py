@@ -5,16 +5,20 @@ is read for the card that was *chosen*, nothing else.
 Rule 2: what happened is written, and only what differs from what stands there.
 Rule 3: the original's card index is corrected only on pods with our extender's mark:
 the Go extender never forgets the old index of a pod that it knows.
-Rule 4: a pod that holds devices of the original's plugin is left as it is.
+Rule 4: a pod that holds devices of the original's plugin is left as it is; its units count
+on the card that its annotation names.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpushare_plugin.core.devices import Card, CardTable
+from gpushare_plugin.core.association import ContainerDevices, ListedPod
+from gpushare_plugin.core.card_count import card_count_of, number, shown
+from gpushare_plugin.core.devices import Card, CardTable, is_foreign_id
 from gpushare_plugin.core.dialect import PodAnnotationNames
-from gpushare_plugin.core.ledger import Holding
+from gpushare_plugin.core.ledger import Holding, keep_ledger
 from gpushare_plugin.core.pods import Container, ContainerKind, Pod, requested_units
 from gpushare_plugin.errors import RecordError
 
@@ -22,14 +26,8 @@ ALLOCATION = "gpushare.io/allocation"
 """`{"<container>":{"<card UUID>":units}}`: the truth."""
 MARK = "gpushare.io/extender"
 """`"1"`: our extender chose the card."""
-GPU_COUNT = "gpushare.io/gpu-count"
-"""Set by a user: over how many cards each container is spread."""
 FRAMEWORK_ALLOCATION = "scheduler.framework.gpushare.allocation"
 """`{"<container number>":{"<card index>":units}}`: what the original's inspect reads."""
-MOST_CARDS = 64
-LONGEST_NUMBER = 4
-"""Digits; an annotation may have 256 KiB of them."""
-LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,30 +69,17 @@ def _container_keys(pod: Pod, key: str, served: Collection[str]) -> list[str]:
     return [each for each in annotated if by_key[each] not in served][:1] or annotated
 
 
-def card_count_of(pod: Pod) -> int:
-    """Return over how many cards the pod's containers are to be spread; 1 unless it says so.
-
-    Raises:
-        RecordError: the annotation is not a number of cards.
-    """
-    text = pod.annotations.get(GPU_COUNT, "1")
-    count = _number(text)
-    if count is None or not 1 <= count <= MOST_CARDS:
-        raise RecordError(
-            f"pod {pod}, annotation {GPU_COUNT}: found {_shown(text)}, expected a number of cards"
-            f" from 1 to {MOST_CARDS}"
-        )
-    return count
-
-
-def as_served(holding: Holding, table: CardTable, names: PodAnnotationNames) -> Holding:
+def as_served(
+    holding: Holding, table: CardTable, names: PodAnnotationNames, resource: str
+) -> Holding:
     """Return what the pod's containers were really given, which the IDs do not always tell.
 
     IDs of several cards that the pod did not ask to be spread over were served with the
-    card that another extender chose: the card is over-committed.
+    card that another extender chose: the card is over-committed. Devices of the original's
+    plugin are on the card that the annotation names; the original did not look at their IDs.
     """
     pod = holding.pod
-    spread = _spread_of(pod)
+    spread = card_count_of(pod, resource, node_cards=len(table.cards)).cards
     containers = dict(holding.containers)
     before: set[str] = set()
     for container in pod.containers:
@@ -104,26 +89,63 @@ def as_served(holding: Holding, table: CardTable, names: PodAnnotationNames) -> 
             if card is not None:
                 containers[container.name] = {card.uuid: sum(units.values())}
         before.add(container.name)
+    for name, foreign_units in holding.foreign.items():
+        card = _card_of_the_original(pod, table, names)
+        if card is not None:
+            units = containers.get(name, {})
+            containers[name] = {**units, card.uuid: units.get(card.uuid, 0) + foreign_units}
     return replace(holding, containers=containers)
+
+
+def withheld_units(
+    listed: Iterable[ListedPod],
+    pods: Iterable[Pod],
+    table: CardTable,
+    names: PodAnnotationNames,
+    resource: str,
+) -> Mapping[str, int]:
+    """Return by card UUID how many units are used that the kubelet does not count there.
+
+    They are those of pods that the original's plugin served, and of over-committed ones.
+    """
+    odd = [each for each in listed if any(map(_is_odd, each.containers))]
+    found: Counter[str] = Counter()
+    # Few nodes have any, and a call of the kubelet waits for this.
+    for holding in keep_ledger(odd, pods, table).holdings.values() if odd else ():
+        served = as_served(holding, table, names, resource)
+        for uuid in served.cards:
+            found[uuid] += max(0, served.units_of(uuid) - holding.units_of(uuid))
+    return +found
+
+
+def _is_odd(container: ContainerDevices) -> bool:
+    """Say whether the IDs are of several cards, or of another plugin."""
+    cards = {device_id.rpartition("-")[0] for device_id in container.device_ids}
+    return len(cards) > 1 or any(map(is_foreign_id, container.device_ids[:1]))
 
 
 def _forced_card(
     pod: Pod, table: CardTable, names: PodAnnotationNames, served: Collection[str]
 ) -> Card | None:
-    try:
-        choice = choice_of(pod, names, served=served)
-    except RecordError:
-        return None
+    choice = _readable_choice(pod, names, served)
     if choice is None or choice.ours:
         return None
-    return next((card for card in table.cards if card.index == choice.cards[0]), None)
+    return table.of_index(choice.cards[0])
 
 
-def _spread_of(pod: Pod) -> int:
+def _card_of_the_original(pod: Pod, table: CardTable, names: PodAnnotationNames) -> Card | None:
+    if len(table.cards) == 1:
+        # The original asks for no annotation then, and writes none.
+        return table.cards[0]
+    choice = _readable_choice(pod, names, ())
+    return table.of_index(choice.cards[0]) if choice else None
+
+
+def _readable_choice(pod: Pod, names: PodAnnotationNames, served: Collection[str]) -> Choice | None:
     try:
-        return card_count_of(pod)
+        return choice_of(pod, names, served=served)
     except RecordError:
-        return 1
+        return None
 
 
 def _is_even(units: Mapping[str, int], spread: int) -> bool:
@@ -174,25 +196,54 @@ def _index_annotations(
     if not may_write:
         return {}
     values = {
-        names.card_index: ",".join(str(card.index) for card in cards),
+        names.card_index: _indices(cards),
         names.pod_units: str(requested_units(pod, resource)),
         names.card_units: ",".join(str(card.units) for card in cards),
+        names.node: pod.node_name,
     }
-    return {key: value for key, value in values.items() if key is not None}
+    by_container = _indices_by_container(holding, table, names)
+    return {key: value for key, value in values.items() if key is not None} | by_container
+
+
+def _indices_by_container(
+    holding: Holding, table: CardTable, names: PodAnnotationNames
+) -> dict[str, str]:
+    """Return the cards of each main container that holds any, in the dialects that tell them."""
+    if names.container_card_index is None:
+        return {}
+    found = {}
+    for count, container in enumerate(_mains(holding.pod)):
+        units = holding.containers.get(container.name, {})
+        cards = [card for card in table.cards if card.uuid in units]
+        if cards:
+            found[names.container_card_index.format(count)] = _indices(cards)
+    return found
+
+
+def _indices(cards: Sequence[Card]) -> str:
+    return ",".join(str(card.index) for card in cards)
 
 
 def _has_no_choice(pod: Pod, names: PodAnnotationNames) -> bool:
-    return names.card_index is not None and names.card_index not in pod.annotations
+    return not any(key in pod.annotations for key in _choice_keys(pod, names))
+
+
+def _choice_keys(pod: Pod, names: PodAnnotationNames) -> list[str]:
+    """Return all annotations by which an extender may have chosen cards for the pod."""
+    keys = [names.card_index] if names.card_index else []
+    if names.container_card_index:
+        keys += [names.container_card_index.format(n) for n, _ in enumerate(_mains(pod))]
+    return keys
 
 
 def _by_number(holding: Holding, table: CardTable) -> dict[str, dict[str, int]]:
     """Return the holdings by the main containers' numbers and the cards' indices."""
     found = {}
-    for number, container in enumerate(_mains(holding.pod)):
+    for count, container in enumerate(_mains(holding.pod)):
         units = holding.containers.get(container.name, {})
         by_index = {str(card.index): units[card.uuid] for card in table.cards if card.uuid in units}
         if by_index:
-            found[str(number)] = by_index
+            found[str(count)] = by_index
     return found
 
 
@@ -201,23 +252,13 @@ def _mains(pod: Pod) -> list[Container]:
 
 
 def _card_index(pod: Pod, key: str, text: str) -> int:
-    index = _number(text.strip())
+    index = number(text.strip())
     if index is None:
         raise RecordError(
-            f"pod {pod}, annotation {key}: found {_shown(pod.annotations[key])}, expected a card"
+            f"pod {pod}, annotation {key}: found {shown(pod.annotations[key])}, expected a card"
             " index"
         )
     return index
-
-
-def _number(text: str) -> int | None:
-    if len(text) > LONGEST_NUMBER or not text.isascii() or not text.isdecimal():
-        return None
-    return int(text)
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…")
 
 
 def _compact(content: Mapping[str, Mapping[str, int]]) -> str:

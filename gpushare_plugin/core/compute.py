@@ -4,12 +4,14 @@ Rule 1: a container's cores count on the card of its memory; without memory ther
 card for them, and the container is refused.
 Rule 2: an ID is a number and nothing more, so the unhealthy ones are the highest: it is
 their count that is told.
-Rule 3: what a pod may not ask is said here, once, for every part that refuses it.
+Rule 3: a card has 100, so a container has at most 100 for each card that it is spread over.
+Rule 4: what a pod may not ask is said here, once, for every part that refuses it.
 """
 
 import re
 from collections.abc import Iterator
 
+from gpushare_plugin.core.card_count import GPU_COUNT, card_count_of
 from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.core.pods import Container, Pod
 
@@ -61,6 +63,26 @@ def whole_cards_text(who: str, cores: int, names: Dialect) -> str:
         f"{who} asks for {cores} {names.core_resource}: from {CORES_A_CARD} on that means whole"
         f" cards, which are not supported yet; ask for at most {most}, and for the"
         f" {names.memory_resource} that the container needs"
+    )
+
+
+def cores_over_cards(pod: Pod, names: Dialect, *, node_cards: int | None) -> str | None:
+    """Return what is wrong where a container asks for more cores than its cards have."""
+    cards = card_count_of(pod, names.memory_resource, node_cards=node_cards).cards
+    for container, cores in _asking(pod, names):
+        if cores > CORES_A_CARD * cards:
+            who = f"pod {pod}, container {container.name}"
+            return cores_over_cards_text(who, cores, names, cards=cards)
+    return None
+
+
+def cores_over_cards_text(who: str, cores: int, names: Dialect, *, cards: int) -> str:
+    """Say that the container's cards do not have so many cores, and what can be had."""
+    on = "one card" if cards == 1 else f"{cards} cards"
+    return (
+        f"{who} asks for {cores} {names.core_resource}: a card has {CORES_A_CARD}, and the"
+        f" container is on {on}; ask for at most {CORES_A_CARD * cards}, or for more cards by the"
+        f" annotation {GPU_COUNT}"
     )
 
 

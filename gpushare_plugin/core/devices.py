@@ -5,7 +5,7 @@ it has an index, units and a tag. A *device* is one unit of one card; its ID is
 `<tag>-<n>`, the tag being the first eight hex digits of the card's UUID.
 
 Rule 1: IDs depend on the UUID alone: the same after a restart, a reboot, a
-re-ordering of cards.
+re-ordering of cards. Where a tag does not (two cards would clash), the record keeps it.
 Rule 2: parsing is strict; what is not ours is never guessed at.
 """
 
@@ -109,13 +109,21 @@ def is_foreign_id(text: str) -> bool:
     return _FOREIGN_ID.fullmatch(text) is not None
 
 
+def named_card(text: str) -> str | None:
+    """Return by what an ID names its card: a tag of ours, or the original's UUID; else None."""
+    if (ours := _DEVICE_ID.fullmatch(text)) is not None:
+        return ours["tag"]
+    foreign = _FOREIGN_ID.fullmatch(text)
+    return foreign["uuid"] if foreign else None
+
+
 def card_tags(uuids: Iterable[str]) -> dict[str, str]:
     """Return a tag for each UUID, unique among them.
 
     The UUID's own first eight digits; a hash of all of it for what is not a GPU's UUID
     (MIG instances) and wherever two would be alike.
     """
-    wanted = {uuid: _short_tag(uuid) for uuid in sorted(set(uuids))}
+    wanted = {uuid: own_tag(uuid) for uuid in sorted(set(uuids))}
     count = Counter(wanted.values())
     tags = {uuid: tag for uuid, tag in wanted.items() if count[tag] == 1}
     for uuid in wanted:
@@ -128,7 +136,8 @@ def card_tags(uuids: Iterable[str]) -> dict[str, str]:
     return tags
 
 
-def _short_tag(uuid: str) -> str:
+def own_tag(uuid: str) -> str:
+    """Return the tag that a UUID has where no other card's is alike."""
     match = _GPU_UUID.fullmatch(uuid.lower().replace("gpu-", "GPU-", 1))
     return match["tag"] if match else _hashed_tag(uuid)
 
@@ -150,6 +159,10 @@ class CardTable:
     def of_uuid(self, uuid: str) -> Card | None:
         """Return the card with that UUID, if it is shared."""
         return self._by_uuid.get(uuid)
+
+    def of_index(self, index: int) -> Card | None:
+        """Return the card with that index, if it is shared."""
+        return next((card for card in self.cards if card.index == index), None)
 
     def of_device(self, text: str) -> Card:
         """Return the card that a device ID stands for.

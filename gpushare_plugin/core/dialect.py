@@ -43,6 +43,8 @@ class PodAnnotationNames:
     card_units: str | None = None
     container_card_index: str | None = None
     """With the container's number in place of `{}`."""
+    node: str | None = None
+    """The node for which the cards were chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ TENCENT = Dialect(
         assigned="tencent.com/gpu-assigned",
         assume_time="tencent.com/predicate-time",
         container_card_index="tencent.com/predicate-gpu-idx-{}",
+        node="tencent.com/predicate-node",
     ),
 )
 

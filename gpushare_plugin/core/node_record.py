@@ -4,10 +4,8 @@
     gpushare.io/health  {"GPU-...":{"state":"unhealthy","reason":"XID 79"}}
 
 Rule 1: written on change only, compact, at most 64 KiB, with no per-pod data.
-Rule 2: read strictly: a record that does not parse is an error that names the field,
-never "no cards".
-Rule 3: a card keeps the index that the record gives it.
-Rule 4: what is taken off again is ours: our keys, and resources that no plugin serves.
+Rule 2: the cards are written and read as in `card_record`, strictly.
+Rule 3: what is taken off again is ours: our keys, and resources that no plugin serves.
 """
 
 import json
@@ -15,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gpushare_plugin.core.card_record import VERSION, Record, card_fields, compact, parse_record
 from gpushare_plugin.core.devices import Card
 from gpushare_plugin.core.health import CardHealth, State
 from gpushare_plugin.core.quantity import parse_quantity
@@ -26,31 +25,9 @@ HEALTH = "gpushare.io/health"
 LABELS = ("model", "memory-gib", "count", "unit", "isolation")
 LABEL_PREFIX = "gpushare.io/"
 """Of every label of a node that is ours, and of every annotation."""
-VERSION = 1
 LONGEST_BYTES = 64 << 10
 LONGEST_LABEL = 63
 MIXED = "mixed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCard:
-    """One card as the record knows it."""
-
-    index: int
-    uuid: str
-    units: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What an earlier start, or another part of the product, wrote of this node."""
-
-    unit_mib: int
-    cards: tuple[RecordedCard, ...]
-
-    def order(self) -> tuple[str, ...]:
-        """Return the UUIDs by card index."""
-        return tuple(card.uuid for card in sorted(self.cards, key=lambda card: card.index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +101,11 @@ def gpus_annotation(
         "v": VERSION,
         "unit_mib": unit_mib,
         "isolation": isolation,
-        "gpus": [_card(card) for card in cards],
+        "gpus": [card_fields(card) for card in cards],
     }
     if links:
         content["links"] = [[*link.cards, link.nvlinks] for link in links]
-    text = _compact(content)
+    text = compact(content)
     if len(text.encode()) > LONGEST_BYTES:
         raise RecordError(
             f"{GPUS}: {len(cards)} cards make {len(text.encode())} bytes, expected at most"
@@ -139,7 +116,7 @@ def gpus_annotation(
 
 def health_annotation(health: Mapping[str, CardHealth]) -> str:
     """Return the value of `gpushare.io/health`: only what is not healthy."""
-    return _compact(
+    return compact(
         {
             uuid: {"state": "unhealthy", "reason": each.reason}
             for uuid, each in sorted(health.items())
@@ -148,27 +125,28 @@ def health_annotation(health: Mapping[str, CardHealth]) -> str:
     )
 
 
+def parse_health(text: str) -> Mapping[str, str]:
+    """Return the unhealthy cards' UUIDs, each with the reason.
+
+    Raises:
+        RecordError: it does not parse.
+    """
+    try:
+        found = {uuid: str(each["reason"]) for uuid, each in json.loads(text).items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise RecordError(
+            f"{HEALTH}: found {text[:120]!r}, which does not parse: {error!r}"
+        ) from error
+    return found
+
+
 def parse_gpus(text: str) -> Record:
     """Return what the annotation says.
 
     Raises:
         RecordError: it does not parse, or is of a version that is not ours.
     """
-    try:
-        content = json.loads(text)
-        if content["v"] != VERSION:
-            raise RecordError(f"{GPUS}: found version {content['v']!r}, expected {VERSION}")
-        cards = tuple(
-            RecordedCard(
-                index=_whole(gpu["index"]), uuid=_text(gpu["uuid"]), units=_whole(gpu["units"])
-            )
-            for gpu in content["gpus"]
-        )
-        return Record(unit_mib=_whole(content["unit_mib"]), cards=cards)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RecordError(
-            f"{GPUS}: found {text[:120]!r}, which does not parse: {error!r}"
-        ) from error
+    return parse_record(text, name=GPUS)
 
 
 def labels(cards: Sequence[Card], *, unit_mib: int, isolation: str) -> dict[str, str]:
@@ -199,34 +177,6 @@ def _units(amounts: Mapping[str, str], resource: str) -> int:
     return parse_quantity(amounts.get(resource, "0"))
 
 
-def _card(card: Card) -> dict[str, object]:
-    content: dict[str, object] = {
-        "index": card.index,
-        "uuid": card.uuid,
-        "model": card.gpu.model,
-        "units": card.units,
-    }
-    if card.gpu.numa_node is not None:
-        content["numa"] = card.gpu.numa_node
-    return content
-
-
 def _same(values: Iterable[str]) -> str:
     distinct = set(values)
     return distinct.pop() if len(distinct) == 1 else MIXED
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"found {value!r}, expected a text")
-    return value
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"found {value!r}, expected a whole number")
-    return value
-
-
-def _compact(content: object) -> str:
-    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

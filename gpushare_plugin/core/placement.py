@@ -8,8 +8,9 @@ one that will be refused most clearly: the fullest offer first, then the rest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Protocol
 
 from gpushare_plugin.core.devices import Card, CardTable
 from gpushare_plugin.errors import DeviceIdError
@@ -30,11 +31,13 @@ class CardOffer:
 
     card: Card
     free_ids: tuple[str, ...]
+    withheld_units: int = 0
+    """Of these, as many as are used by pods whose devices are not of this card."""
 
     @property
     def free_units(self) -> int:
         """How many units the card has left."""
-        return len(self.free_ids)
+        return max(0, len(self.free_ids) - self.withheld_units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Wish:
 
 
 NOTHING_KNOWN = Wish()
+NOTHING_WITHHELD: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +84,19 @@ class Proposal:
         return self.cards[0] if len(self.cards) == 1 else None
 
 
-Rank = Callable[[CardOffer], int]
+class FreeUnits(Protocol):
+    """A card, by what it has left."""
+
+    @property
+    def free_units(self) -> int:
+        """How many units the card has left."""
+
+
+Rank = Callable[[FreeUnits], int]
 
 RANKS: Mapping[Policy, Rank] = {
-    Policy.BINPACK: lambda offer: offer.free_units,
-    Policy.SPREAD: lambda offer: -offer.free_units,
+    Policy.BINPACK: lambda card: card.free_units,
+    Policy.SPREAD: lambda card: -card.free_units,
 }
 
 
@@ -96,25 +108,34 @@ def choose(offers: Sequence[CardOffer], *, units: int, policy: Policy) -> CardOf
 
 
 def propose(
-    request: Request, table: CardTable, policy: Policy, wish: Wish = NOTHING_KNOWN
+    request: Request,
+    table: CardTable,
+    policy: Policy,
+    wish: Wish = NOTHING_KNOWN,
+    *,
+    withheld: Mapping[str, int] = NOTHING_WITHHELD,
 ) -> Proposal:
     """Return the devices for one container; IDs that are not ours are passed over.
 
     The card that the extender chose is preferred, then one that the pod holds units of
-    already, then one that could hold the whole pod, then any that holds the container.
+    already, then one that could hold the whole pod, then any that holds the container. Where
+    no cards can hold it spread, it is placed as one that was to go to one card.
+    `withheld` says by card UUID how many units are used that the kubelet takes for free.
     """
-    offers = _offers([*request.must_include_ids, *request.available_ids], table)
-    held = _offers(request.must_include_ids, table)
+    offers = _offers([*request.must_include_ids, *request.available_ids], table, withheld)
+    held = _offers(request.must_include_ids, table, NOTHING_WITHHELD)
     # Devices held over from init containers tie the container to their card.
-    held_cards = {offer.card for offer in held}
-    candidates = [offer for offer in offers if not held_cards or {offer.card} == held_cards]
-    if wish.card_count > 1 and not held_cards:
-        return _spread_over(wish.card_count, request, candidates, wish, policy)
-    for preferred in _preferences(candidates, wish):
+    held_uuids = {offer.card.uuid for offer in held}
+    candidates = [each for each in offers if not held_uuids or {each.card.uuid} == held_uuids]
+    if wish.card_count > 1 and not held_uuids:
+        spread = _spread_over(wish.card_count, request, candidates, wish, policy)
+        if spread is not None:
+            return spread
+    for preferred in _preferences(candidates, replace(wish, card_count=1)):
         chosen = choose(preferred, units=request.size, policy=policy)
         if chosen is not None:
             return Proposal(device_ids=_first(request, chosen.free_ids), cards=(chosen.card,))
-    return _unheld(request, offers)
+    return _unheld(request, offers, wish)
 
 
 def _preferences(offers: Sequence[CardOffer], wish: Wish) -> Sequence[Sequence[CardOffer]]:
@@ -132,8 +153,11 @@ def _spread_over(
     offers: Sequence[CardOffer],
     wish: Wish,
     policy: Policy,
-) -> Proposal:
-    """Return the container's units split evenly over the same cards as the pod's others."""
+) -> Proposal | None:
+    """Return the container's units split evenly over the same cards as the pod's others.
+
+    None where they do not divide, or too few cards have room.
+    """
     units, rest = divmod(request.size, count)
     chosen: list[CardOffer] = []
     for preferred in _preferences(offers, wish):
@@ -144,14 +168,23 @@ def _spread_over(
                 break
             chosen.append(offer)
     if rest or len(chosen) < count:
-        return _unheld(request, offers)
+        return None
     chosen.sort(key=lambda offer: offer.card.index)
     device_ids = tuple(each for offer in chosen for each in offer.free_ids[:units])
     return Proposal(device_ids=device_ids, cards=tuple(offer.card for offer in chosen))
 
 
-def _unheld(request: Request, offers: Sequence[CardOffer]) -> Proposal:
-    by_size = sorted(offers, key=lambda offer: (-offer.free_units, offer.card.index))
+def _unheld(request: Request, offers: Sequence[CardOffer], wish: Wish) -> Proposal:
+    # A card that another extender chose is over-committed: its own units go first, so that
+    # what the kubelet counts is as near to the truth as can be.
+    by_size = sorted(
+        offers,
+        key=lambda offer: (
+            offer.card.index not in wish.chosen,
+            -offer.free_units,
+            offer.card.index,
+        ),
+    )
     rest = [device_id for offer in by_size for device_id in offer.free_ids]
     return Proposal(device_ids=_first(request, rest), cards=())
 
@@ -162,7 +195,9 @@ def _first(request: Request, device_ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(ordered)[: max(0, request.size)]
 
 
-def _offers(device_ids: Sequence[str], table: CardTable) -> list[CardOffer]:
+def _offers(
+    device_ids: Sequence[str], table: CardTable, withheld: Mapping[str, int]
+) -> list[CardOffer]:
     # By tag: a card's own hash covers all its fields, and there are thousands of IDs.
     found: dict[str, set[str]] = {}
     for device_id in device_ids:
@@ -171,7 +206,11 @@ def _offers(device_ids: Sequence[str], table: CardTable) -> list[CardOffer]:
         except DeviceIdError:
             continue
     return [
-        CardOffer(card=card, free_ids=tuple(sorted(found[card.tag], key=_by_ordinal)))
+        CardOffer(
+            card=card,
+            free_ids=tuple(sorted(found[card.tag], key=_by_ordinal)),
+            withheld_units=withheld.get(card.uuid, 0),
+        )
         for card in table.cards
         if card.tag in found
     ]

@@ -57,6 +57,10 @@ class Pod:
     phase: Phase = Phase.PENDING
     terminating: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    """`spec.priority`: who may be evicted for whom."""
+    scheduler_name: str = ""
+    """`spec.schedulerName`; empty where it was not read."""
     fault: str = ""
     """What in the spec does not parse, named with its field; empty where all does."""
 

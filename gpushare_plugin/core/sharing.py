@@ -71,15 +71,16 @@ def share(gpus: Sequence[Gpu], rule: SharingRule, *, known: Sequence[Card] = ())
         UnitError: the first device list would be larger than the kubelet takes.
     """
     kept = _refresh(known, gpus)
+    shown = {gpu.uuid for gpu in gpus}
     known_uuids = {card.uuid for card in known}
-    unknown = [gpu for gpu in gpus if gpu.uuid not in known_uuids]
-    new = [gpu for gpu in unknown if gpu.minor_number is not None or not rule.needs_minor]
+    new = [gpu for gpu in gpus if gpu.uuid not in known_uuids]
+    # A known card that cannot be shared now keeps its place: what is told of it is why.
+    looked_at = [*(card.gpu for card in kept if card.uuid in shown), *new]
+    left_out = [each for gpu in looked_at if (each := obstacle(gpu, rule)) is not None]
     units = {gpu.uuid: rule.units.units(gpu.memory) for gpu in new}
-    left_out = [_without_node(gpu) for gpu in unknown if gpu not in new]
-    left_out += [_too_small(gpu, rule) for gpu in new if units[gpu.uuid] == 0]
-    fitting = [gpu for gpu in new if units[gpu.uuid] > 0]
+    fitting = [gpu for gpu in new if obstacle(gpu, rule) is None]
     if rule.uniform:
-        size = kept[0].units if kept else uniform_units(list(units.values()))
+        size = kept[0].units if kept else uniform_units([units[gpu.uuid] for gpu in fitting])
         left_out += [_not_uniform(gpu, size) for gpu in fitting if units[gpu.uuid] < size]
         fitting = [gpu for gpu in fitting if units[gpu.uuid] >= size]
         units = dict.fromkeys(units, size)
@@ -92,6 +93,17 @@ def share(gpus: Sequence[Gpu], rule: SharingRule, *, known: Sequence[Card] = ())
         check_message(cards, rule)
     fitting_cards, too_many = _as_many_as_fit(kept, cards, rule)
     return Sharing(cards=fitting_cards, left_out=(*left_out, *too_many))
+
+
+def obstacle(gpu: Gpu, rule: SharingRule) -> LeftOut | None:
+    """Return why a GPU that NVML shows cannot be shared, or None."""
+    if gpu.minor_number is None and rule.needs_minor:
+        reason = "NVML knows no minor number for it; --device-injection envvar or cdi needs none"
+        return LeftOut(name=gpu.uuid, reason=reason)
+    if rule.units.units(gpu.memory) == 0:
+        unit, total_mib = unit_text(rule.units.unit_mib), gpu.memory.total_bytes >> 20
+        return LeftOut(name=gpu.uuid, reason=f"its {total_mib} MiB do not hold one unit of {unit}")
+    return None
 
 
 def check_message(cards: Sequence[Card], rule: SharingRule) -> None:
@@ -174,17 +186,6 @@ def _smallest_unit_mib(gpus: Sequence[Gpu], rule: SharingRule) -> int:
         else:
             low = middle + 1
     return low
-
-
-def _too_small(gpu: Gpu, rule: SharingRule) -> LeftOut:
-    unit = unit_text(rule.units.unit_mib)
-    total_mib = gpu.memory.total_bytes >> 20
-    return LeftOut(name=gpu.uuid, reason=f"its {total_mib} MiB do not hold one unit of {unit}")
-
-
-def _without_node(gpu: Gpu) -> LeftOut:
-    reason = "NVML knows no minor number for it; --device-injection envvar or cdi needs none"
-    return LeftOut(name=gpu.uuid, reason=reason)
 
 
 def _not_uniform(gpu: Gpu, size: int) -> LeftOut:

@@ -8,6 +8,7 @@ second, 10 at once, which it shares among everybody who asks).
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gpushare_plugin.core.association import (
@@ -35,7 +36,9 @@ SPEC_SECONDS = 0.5
 RETRY_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 BETWEEN_LISTS_SECONDS = 0.5
-SLOW_TICK_SECONDS = 5.0
+SLOW_TICK_SECONDS = 30.0
+UNSETTLED_TICK_SECONDS = 5.0
+"""The tick after an allocation or a failure, for as long as the slow one would take."""
 LISTS_A_SECOND = 50.0
 LISTS_AT_ONCE = 5.0
 
@@ -71,6 +74,8 @@ class Call:
     listed: ListedPod | None = None
     guessed: bool = False
     """Several pods could be the one, and this is the one that came first."""
+    pods: tuple[ListedPod, ...] = ()
+    """All pods as listed during the call, or before it where that failed."""
 
 
 class Admission:
@@ -95,10 +100,13 @@ class Admission:
         self._admissions = Admissions()
         self._wanted = asyncio.Event()
         self._failing = False
+        self._unsettled_at_seconds = clock()
         self.pods: tuple[ListedPod, ...] | None = None
         """The pods as last listed; None while that is not known."""
         self.pods_come = 0
         """How many pods the watch had told of when that listing began."""
+        self.pods_revision = 0
+        """All that the watch had told when that listing began."""
 
     async def pod_of_call(self) -> Call:
         """Return the pod that the present call of the kubelet is for; never raises."""
@@ -108,12 +116,23 @@ class Admission:
         except (TimeoutError, PodResourcesError) as error:
             self._metrics.pod_lookups.labels("failed").inc()
             log.debug("pod_lookup_failed", error=error)
-            return Call()
+            return Call(pods=self.pods or ())
         caller, answer = await self._judged(pods)
         self._metrics.pod_lookups.labels(answer).inc()
-        by_name = {each.pod: each for each in pods}
-        listed_pod = by_name.get(caller.pod) if isinstance(caller, Known) else None
-        return Call(caller=caller, listed=listed_pod, guessed=answer == "guessed")
+        return Call(
+            caller=caller,
+            listed=self._listed(caller, pods),
+            guessed=answer == "guessed",
+            pods=tuple(pods),
+        )
+
+    def _listed(self, caller: Caller, pods: Sequence[ListedPod]) -> ListedPod | None:
+        """Return the caller as it was listed: of two pods of the name the one that waits."""
+        if not isinstance(caller, Known):
+            return None
+        named = [each for each in self._with_waits(pods) if each.pod == caller.pod]
+        named.sort(key=lambda each: (not each.waits, each.holds_devices))
+        return named[0] if named else None
 
     def of_resource(self, resource_name: str) -> "Admission":
         """Return one for another resource of this node, under the same limiter."""
@@ -128,23 +147,36 @@ class Admission:
 
     async def _judged(self, pods: Sequence[ListedPod]) -> tuple[Caller, str]:
         """Return whose call it is, and by which word it is counted."""
+        before = self._admissions
         caller = self._judge(pods)
         if not self._specs.watching:
             return caller, _ANSWERS[type(caller)]
-        match caller:
-            case Known(pod=pod):
-                await self._specs.wait_for(frozenset({pod}), timeout_seconds=SPEC_SECONDS)
-            case Unclear(pods=several):
-                await self._specs.wait_for(frozenset(several), timeout_seconds=SPEC_SECONDS)
-                caller = self._judge(pods)
-            case NoPod():
-                pass
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SPEC_SECONDS):
+                # Each spec that comes may tell that it is another one after all.
+                while not self._has_spec(caller):
+                    await self._specs.changed()
+                    self._admissions = before
+                    caller = self._judge(pods)
         if isinstance(caller, Unclear):
             waiting = {each.pod for each in self._with_waits(pods) if each.waits}
             in_order = self._specs.order(waiting & set(caller.pods))
             if in_order:
                 return Known(pod=in_order[0]), "guessed"
         return caller, _ANSWERS[type(caller)]
+
+    def _has_spec(self, caller: Caller) -> bool:
+        """Say whether the specs of all that may be the caller are known.
+
+        Where nobody may be, the specs are behind the kubelet: somebody does call.
+        """
+        match caller:
+            case Known(pod=pod):
+                return self._specs.have([pod], self._resource_name)
+            case Unclear(pods=several):
+                return self._specs.have(several, self._resource_name)
+            case NoPod():
+                return False
 
     def _judge(self, pods: Sequence[ListedPod]) -> Caller:
         self._admissions, caller = called(
@@ -168,26 +200,32 @@ class Admission:
         while True:
             await self._refresh()
             try:
-                async with asyncio.timeout(SLOW_TICK_SECONDS):
+                async with asyncio.timeout(self._tick_seconds()):
                     await self._wanted.wait()
                     await self._quiet()
             except TimeoutError:
                 pass
             await asyncio.sleep(BETWEEN_LISTS_SECONDS - QUIET_SECONDS)
 
+    def _tick_seconds(self) -> float:
+        settled_seconds = self._clock() - self._unsettled_at_seconds
+        return SLOW_TICK_SECONDS if settled_seconds > SLOW_TICK_SECONDS else UNSETTLED_TICK_SECONDS
+
     async def _quiet(self) -> None:
+        self._unsettled_at_seconds = self._clock()
         while self._wanted.is_set():
             self._wanted.clear()
             await asyncio.sleep(QUIET_SECONDS)
 
     async def _refresh(self) -> None:
-        come = self._specs.come
+        come, revision = self._specs.come, self._specs.revision
         try:
             pods = await self._list()
         except PodResourcesLimited:
             return
         except PodResourcesError as error:
             self.pods = None
+            self._unsettled_at_seconds = self._clock()
             if not self._failing:
                 log.warning("pod_resources_unavailable", error=error)
             self._failing = True
@@ -195,7 +233,7 @@ class Admission:
         if self._failing:
             log.info("pod_resources_available")
         self._failing = False
-        self.pods, self.pods_come = tuple(pods), come
+        self.pods, self.pods_come, self.pods_revision = tuple(pods), come, revision
         self._admissions = listed(self._admissions, pods, at_seconds=self._clock())
         for listener in self._listeners:
             listener()

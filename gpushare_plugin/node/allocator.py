@@ -12,22 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpushare_plugin.core.association import NO_POD, Caller, Known
-from gpushare_plugin.core.bookkeeping import Choice, card_count_of, choice_of
-from gpushare_plugin.core.devices import Card, CardTable
+from gpushare_plugin.core.bookkeeping import Choice
+from gpushare_plugin.core.card_count import CountFault
+from gpushare_plugin.core.devices import Card
 from gpushare_plugin.core.dialect import Dialect, PodAnnotationNames
 from gpushare_plugin.core.health import State
 from gpushare_plugin.core.injection import Injection, InjectionRule, Share
 from gpushare_plugin.core.isolation import Isolation, additions
-from gpushare_plugin.core.placement import NOTHING_KNOWN, Policy, Proposal, Request, Wish, propose
-from gpushare_plugin.core.pods import Pod, requested_units
-from gpushare_plugin.errors import AllocationRefused, DeviceIdError, RecordError, Refusal
+from gpushare_plugin.core.placement import Policy, Proposal, Request, propose
+from gpushare_plugin.core.pods import Pod
+from gpushare_plugin.errors import AllocationRefused, DeviceIdError, Refusal
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
 from gpushare_plugin.node.admission import Call
 from gpushare_plugin.node.inventory import Inventory
+from gpushare_plugin.node.pod_wishes import PodWishes, served_in
 from gpushare_plugin.node.refusals import (
+    check_asked_cores,
     check_device_ids,
-    check_whole_cards,
+    no_room_to_spread_text,
     not_placed_text,
     several_cards_text,
     unhealthy_text,
@@ -52,9 +55,10 @@ class AllocationRule:
     isolation: Isolation
     unit_mib: int
     cores: Dialect | None = None
-    """The names by which whole cards are asked for, to be refused; None: not looked at."""
+    """The names by which compute is asked for, to refuse what no card has; None: not looked at."""
     strict: bool = False
-    """A pod of another extender that fits on no card is refused too, not over-committed."""
+    """Refused too: a pod of another extender that fits on no card, rather than over-commit it,
+    and a pod whose number of cards cannot be carried out, rather than serve it on one."""
     require_extender: bool = False
     """A pod for which no extender chose a card is refused."""
 
@@ -65,6 +69,10 @@ class Remembered:
 
     caller: Caller = NO_POD
     cards: tuple[Card, ...] = ()
+    unheld: bool = False
+    """No cards could hold what was asked for as it should be."""
+    guessed: bool = False
+    """The pod is guessed: good enough to place it by, not to refuse it."""
     served: frozenset[str] = frozenset()
     """The containers of its pod that held devices before it."""
 
@@ -83,10 +91,13 @@ class Allocator:
         self._inventory = inventory
         self._specs = specs
         self._rule = rule
+        self._wishes = PodWishes(
+            inventory, specs, tellings, resource=rule.resource, annotations=rule.annotations
+        )
         self._metrics = metrics
         self._tellings = tellings
         self._proposed: OrderedDict[frozenset[str], Remembered] = OrderedDict()
-        self._last: tuple[frozenset[str], Caller] = (frozenset(), NO_POD)
+        self._last: tuple[frozenset[str], Remembered] = (frozenset(), Remembered())
 
     def set_cgpu_disable(self, *, disabled: bool) -> None:
         """Tell cGPU's runtime to leave our containers alone, or not, from now on."""
@@ -99,9 +110,20 @@ class Allocator:
 
     def propose(self, request: Request, call: Call) -> Proposal:
         """Return the devices that a container had best be given, and remember them."""
-        wish = self._wish(call)
-        proposal = propose(request, self._inventory.table, self._rule.policy, wish)
-        remembered = Remembered(caller=call.caller, cards=proposal.cards, served=_served(call))
+        proposal = propose(
+            request,
+            self._inventory.table,
+            self._rule.policy,
+            self._wishes.wish(call),
+            withheld=self._wishes.withheld(call),
+        )
+        remembered = Remembered(
+            caller=call.caller,
+            cards=proposal.cards,
+            unheld=not proposal.cards,
+            guessed=call.guessed,
+            served=served_in(call),
+        )
         self._proposed[frozenset(proposal.device_ids)] = remembered
         while len(self._proposed) > REMEMBERED_PROPOSALS:
             self._proposed.popitem(last=False)
@@ -120,7 +142,7 @@ class Allocator:
             AllocationRefused: it cannot be served.
         """
         remembered = self._recall(device_ids)
-        pod = self._pod(remembered.caller)
+        pod = self._wishes.pod(remembered.caller)
         try:
             cards = self._healthy_cards(device_ids, remembered, pod)
         except AllocationRefused as refusal:
@@ -133,7 +155,8 @@ class Allocator:
             )
             self._tellings.refused(pod, str(refusal))
             raise
-        self._remember_last(frozenset(device_ids), remembered.caller)
+        self._remember_last(frozenset(device_ids), remembered)
+        self._specs.given(device_ids, None if remembered.guessed else pod, self._rule.resource)
         log.info(
             "allocated",
             pod=_pod_text(remembered.caller),
@@ -144,7 +167,7 @@ class Allocator:
         return self._injection(cards, len(device_ids), pod)
 
     def _injection(self, cards: tuple[Card, ...], units: int, pod: Pod | None) -> Injection:
-        pod_units = requested_units(pod, self._rule.resource) if pod else units
+        pod_units = self._wishes.units(pod) if pod else units
         share = Share(cards=cards, container_units=units, pod_units=pod_units)
         added = additions(self._rule.isolation, share, unit_mib=self._rule.unit_mib)
         return self._rule.injection.inject(share).merged(added)
@@ -158,14 +181,16 @@ class Allocator:
         remembered = self._proposed.pop(ids, None)
         if remembered is not None:
             return remembered
-        last_ids, last_caller = self._last
-        return Remembered(caller=last_caller) if ids & last_ids else Remembered()
+        last_ids, last = self._last
+        if ids & last_ids:
+            return Remembered(caller=last.caller, guessed=last.guessed)
+        return Remembered()
 
-    def _remember_last(self, ids: frozenset[str], caller: Caller) -> None:
-        last_ids, last_caller = self._last
-        same_pod = isinstance(caller, Known) and caller == last_caller
+    def _remember_last(self, ids: frozenset[str], remembered: Remembered) -> None:
+        last_ids, last = self._last
+        same_pod = isinstance(remembered.caller, Known) and remembered.caller == last.caller
         # All of the pod's: an init container's may go to several others, one after the other.
-        self._last = (last_ids | ids if same_pod else ids, caller)
+        self._last = (last_ids | ids if same_pod else ids, remembered)
 
     def _healthy_cards(
         self, device_ids: Sequence[str], remembered: Remembered, pod: Pod | None
@@ -176,18 +201,20 @@ class Allocator:
         except DeviceIdError as error:
             raise AllocationRefused(Refusal.UNKNOWN_DEVICE, str(error)) from error
         if pod is not None and self._rule.cores is not None:
-            check_whole_cards(pod, self._rule.cores)
-        choice = self._choice(pod, remembered.served)
+            check_asked_cores(pod, self._rule.cores, node_cards=len(self._inventory.cards))
+        choice = self._wishes.choice(pod, remembered.served)
         if self._rule.require_extender and choice is None:
             raise AllocationRefused(Refusal.NO_EXTENDER, not_placed_text(pod))
         cards = tuple(by_card)
-        if len(cards) > 1 and cards != remembered.cards:
+        if remembered.unheld or (len(cards) > 1 and cards != remembered.cards):
             units = {card: len(ids) for card, ids in by_card.items()}
             cards = (self._forced_card(choice, units, pod),)
         for card in cards:
             health = self._inventory.health(card.uuid)
             if health.state is State.UNHEALTHY:
                 raise AllocationRefused(Refusal.UNHEALTHY_CARD, unhealthy_text(card, health.reason))
+        if pod is not None:
+            self._check_card_count(pod, cards, len(device_ids), guessed=remembered.guessed)
         if pod is not None and choice is None and len(self._inventory.cards) > 1:
             self._tellings.placed_here(pod, cards, self._rule.policy.value)
         return cards
@@ -195,12 +222,16 @@ class Allocator:
     def _forced_card(
         self, choice: Choice | None, units_by_card: dict[Card, int], pod: Pod | None
     ) -> Card:
-        """Return the card that another extender gave the pod, although it is full.
+        """Return the card of a pod that another extender placed, although it is full.
+
+        IDs of one card go there, as always; else it is the card that the extender chose.
 
         Raises:
             AllocationRefused: none did, or it shall not be so.
         """
-        card = _card_of_index(self._inventory.table, choice.cards[0]) if choice else None
+        card = self._inventory.table.of_index(choice.cards[0]) if choice else None
+        if len(units_by_card) == 1:
+            (card,) = units_by_card
         if choice is None or choice.ours or self._rule.strict or card is None or pod is None:
             raise AllocationRefused(Refusal.SEVERAL_CARDS, several_cards_text(units_by_card))
         self._metrics.overcommits.inc()
@@ -214,57 +245,26 @@ class Allocator:
         self._tellings.overcommitted(pod, card, sum(units_by_card.values()))
         return card
 
-    def _wish(self, call: Call) -> Wish:
-        pod = self._pod(call.caller)
-        if pod is None:
-            return NOTHING_KNOWN
-        choice = self._choice(pod, _served(call))
-        try:
-            card_count = card_count_of(pod)
-        except RecordError as error:
-            self._tellings.unreadable(pod, str(error))
-            card_count = 1
-        return Wish(
-            chosen=choice.cards if choice else (),
-            held=self._held(call),
-            pod_units=requested_units(pod, self._rule.resource),
-            card_count=card_count,
-        )
+    def _check_card_count(
+        self, pod: Pod, cards: Sequence[Card], units: int, *, guessed: bool
+    ) -> None:
+        """Tell, or refuse, a pod that asks for several cards and gets one.
 
-    def _held(self, call: Call) -> frozenset[str]:
-        ids = [
-            each
-            for one in (call.listed.containers if call.listed else ())
-            for each in one.device_ids
-        ]
-        held = set()
-        for device_id in ids:
-            try:
-                held.add(self._inventory.table.of_device(device_id).uuid)
-            except DeviceIdError:
-                continue
-        return frozenset(held)
-
-    def _choice(self, pod: Pod | None, served: frozenset[str]) -> Choice | None:
-        if pod is None:
-            return None
-        try:
-            return choice_of(pod, self._rule.annotations, served=served)
-        except RecordError as error:
-            self._tellings.unreadable(pod, str(error))
-            return None
-
-    def _pod(self, caller: Caller) -> Pod | None:
-        return self._specs.find(caller.pod) if isinstance(caller, Known) else None
-
-
-def _served(call: Call) -> frozenset[str]:
-    containers = call.listed.containers if call.listed else ()
-    return frozenset(each.name for each in containers if each.device_ids)
-
-
-def _card_of_index(table: CardTable, index: int) -> Card | None:
-    return next((card for card in table.cards if card.index == index), None)
+        Raises:
+            AllocationRefused: it shall be refused.
+        """
+        count = self._wishes.card_count(pod)
+        fault, message = count.fault, count.message
+        if fault is None and len(cards) < count.cards:
+            fault = CountFault.NO_ROOM
+            message = no_room_to_spread_text(pod, units, count.cards, self._inventory.cards)
+        if fault is None:
+            return
+        if self._rule.strict and not guessed:
+            raise AllocationRefused(Refusal.CARD_COUNT, message)
+        self._metrics.card_counts_not_followed.labels(fault.value).inc()
+        log.warning("card_count_not_followed", pod=pod, cause=fault.value, error=message)
+        self._tellings.count_not_followed(pod, message)
 
 
 def _cards_text(cards: Sequence[Card]) -> str:

@@ -5,7 +5,7 @@ none is a reason to ask every card.
 Rule 2: a card answers for itself: nothing seen of one changes another.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from gpushare_plugin.core.devices import Card
@@ -18,6 +18,7 @@ from gpushare_plugin.core.health import (
     XidRule,
     after,
 )
+from gpushare_plugin.core.sharing import LeftOut
 from gpushare_plugin.errors import GpuLost, NvmlError
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
@@ -48,12 +49,21 @@ class CardWatch:
 
     async def look(self, reading: Reading, ask: Callable[[str], Awaitable[Probe]]) -> None:
         """Judge each card by what NVML shows, and ask those that it shows how they are."""
-        shown = {gpu.uuid for gpu in reading.gpus}
         for card in self._inventory.cards:
-            if card.uuid in shown:
+            absence = _absence(card, reading, self._inventory.left_out)
+            if absence is None:
                 await self._probe(card, ask)
             else:
-                self._see(card, _not_shown(card, reading))
+                self._see(card, absence)
+
+    def look_without_asking(self, reading: Reading, *, at_start: bool) -> None:
+        """Judge only cards that were lost before the start: the others count as well."""
+        for card in self._inventory.cards:
+            absence = _absence(card, reading, self._inventory.left_out)
+            if absence is None:
+                self._see(card, GoodProbe(at_seconds=self._clock()))
+            elif at_start:
+                self._see(card, absence)
 
     def all_unreachable(self, reason: str) -> None:
         """Take it that no card can be asked: the driver itself does not answer."""
@@ -139,14 +149,18 @@ def _uuids(card: Card) -> frozenset[str]:
     return frozenset({card.uuid, *parent})
 
 
-def _not_shown(card: Card, reading: Reading) -> BadProbe:
-    """Return what it means that NVML does not show a card among those that can be shared.
+def _absence(card: Card, reading: Reading, left_out: Sequence[LeftOut]) -> BadProbe | None:
+    """Return why a card is not among those that can be shared; None if it is.
 
     It is lost only by NVML's own word: a card that fails to answer once has had no reset.
     """
-    for each in reading.left_out:
-        if each.name in _uuids(card):
+    shown = any(gpu.uuid == card.uuid for gpu in reading.gpus)
+    names = {card.uuid} if shown else _uuids(card)
+    for each in left_out:
+        if each.name in names:
             return BadProbe(reason=each.reason, lost=each.lost)
-    if any(each.may_be_any for each in reading.left_out):
+    if shown:
+        return None
+    if any(each.may_be_any for each in left_out):
         return BadProbe(reason="NVML does not tell which card fails to answer")
-    return BadProbe(reason="NVML does not show it any more", lost=True)
+    return BadProbe(reason="lost: NVML does not show it", lost=True)

@@ -22,8 +22,10 @@ log = event_logger(__name__)
 
 SILENCE_SECONDS = 20.0
 """NVML is taken for hung if a call has not come back for this long."""
-WAIT_SECONDS = 0.2
-"""How long the thread waits for an event before it looks whether it should end."""
+WAIT_SECONDS = 0.5
+"""How long the thread waits for an event before it looks whether it should end.
+
+NVML has no way to end a wait; each look costs some 0.1 ms."""
 ENDING_SECONDS = 1.0
 """How long our end waits for that; only a wait that hangs takes longer."""
 

@@ -9,8 +9,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpushare_plugin.core.devices import Card, CardTable, Gpu
+from gpushare_plugin.core.card_record import Record
+from gpushare_plugin.core.devices import Card, CardTable
 from gpushare_plugin.core.health import CardHealth, State
+from gpushare_plugin.core.recall import recall
 from gpushare_plugin.core.sharing import LeftOut, SharingRule, cards_with_many_units, share
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
@@ -43,7 +45,7 @@ class Inventory:
         self._health: dict[str, CardHealth] = {}
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[Card, CardHealth], None]] = []
-        self._order: dict[str, int] = {}
+        self._record: Record | None = None
         self.table = CardTable()
         self.left_out: tuple[LeftOut, ...] = ()
         self.revision = 0
@@ -78,8 +80,10 @@ class Inventory:
         Raises:
             UnitError: the first list would be larger than the kubelet takes.
         """
-        gpus = sorted(reading.gpus, key=self._place)
-        sharing = share(gpus, self._rule, known=self.cards)
+        known = self.cards
+        if not known and self._record is not None:
+            known = recall(self._record, reading.gpus, self._rule)
+        sharing = share(reading.gpus, self._rule, known=known)
         # Topmost first: what a GPU is left out for is logged once, when it is new or differs.
         left_out = (*reading.left_out, *sharing.left_out)
         for each in left_out:
@@ -88,13 +92,9 @@ class Inventory:
         self.left_out = left_out
         self._take_cards(sharing.cards)
 
-    def set_order(self, uuids: Sequence[str]) -> None:
-        """Give cards the places that an earlier start gave them, as far as they are there."""
-        self._order = {uuid: place for place, uuid in enumerate(uuids)}
-
-    def _place(self, gpu: Gpu) -> int:
-        """Return a GPU's place; new ones come behind the known, in NVML's order."""
-        return self._order.get(gpu.uuid, len(self._order))
+    def remember(self, record: Record | None) -> None:
+        """Take what an earlier start knew of the cards; before the first reading."""
+        self._record = record
 
     def _take_cards(self, cards: Sequence[Card]) -> None:
         new = [card for card in cards if self.table.of_uuid(card.uuid) is None]

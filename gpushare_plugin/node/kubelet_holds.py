@@ -6,11 +6,14 @@ node then shows nothing, and only the kubelet can say so.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from gpushare_plugin.errors import PodResourcesError
 from gpushare_plugin.node.inventory import Inventory
 
 BETWEEN_SECONDS = 5.0
+SLOW_TICK_SECONDS = 60.0
+"""At the latest, while all is well: usually the account is asked for before, and we along."""
 
 
 class KubeletHolds:
@@ -21,6 +24,7 @@ class KubeletHolds:
         self._ask = ask
         self._inventory = inventory
         self._units: int | None = None
+        self._asked_otherwise = asyncio.Event()
 
     @property
     def problem(self) -> str | None:
@@ -37,8 +41,17 @@ class KubeletHolds:
         except PodResourcesError:
             self._units = None
 
+    def ask_along(self) -> None:
+        """Say that the kubelet was just asked something else: two questions wake us once."""
+        self._asked_otherwise.set()
+
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Ask until cancelled: often while the kubelet holds nothing or does not say."""
         while True:
             await asyncio.sleep(BETWEEN_SECONDS)
+            if self._units:
+                self._asked_otherwise.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SLOW_TICK_SECONDS):
+                        await self._asked_otherwise.wait()
             await self.look()

@@ -8,7 +8,7 @@ that hangs stops neither the kubelet's calls nor our end.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -76,12 +76,17 @@ class GpuMonitor:
         self._problem: str | None = "NVML was not asked yet"
         self._events_of: frozenset[str] = frozenset()
         self._listeners: list[Callable[[Reading], None]] = []
+        self._recall: Callable[[Reading], Awaitable[None]] | None = None
         self.links: tuple[Link, ...] = ()
         """How the GPUs are joined, once it has been asked."""
         self._opened = False
         self._replaced_seconds: float | None = None
         self.first_reading: asyncio.Future[Reading] = asyncio.get_running_loop().create_future()
         """Done once there are cards to share."""
+
+    def before_first(self, recall: Callable[[Reading], Awaitable[None]]) -> None:
+        """Await this with what NVML shows, as long as no card is known."""
+        self._recall = recall
 
     def on_reading(self, listener: Callable[[Reading], None]) -> None:
         """Call this after each look at the GPUs but the first, and once their links are known."""
@@ -138,12 +143,13 @@ class GpuMonitor:
 
     async def _first_look(self) -> Reading:
         reading = await self._call(self._gpus.read)
+        if not self._inventory.cards and self._recall is not None:
+            await self._recall(reading)
         self._inventory.take_reading(reading)
         if not self._inventory.cards:
             left_out = "; ".join(f"{each.name}: {each.reason}" for each in self._inventory.left_out)
             raise NvmlError(f"no GPU of this node can be shared: {left_out or 'there is none'}")
-        if self._rule.health:
-            await self._watch.look(reading, self._ask)
+        await self._judge(reading, at_start=not self._opened)
         self._problem = None
         self._opened, self._replaced_seconds = True, None
         log.info(
@@ -176,12 +182,17 @@ class GpuMonitor:
                     self._watch.all_unreachable(str(error))
                 raise
             self._inventory.take_reading(reading)
-            if self._rule.health:
-                await self._watch.look(reading, self._ask)
+            await self._judge(reading, at_start=False)
             self._tell(reading)
             if self._pump is not None and not _whole_gpus(reading) <= self._events_of:
                 # An event set hears only the GPUs that were registered with it.
                 self._pump.renew()
+
+    async def _judge(self, reading: Reading, *, at_start: bool) -> None:
+        if self._rule.health:
+            await self._watch.look(reading, self._ask)
+        else:
+            self._watch.look_without_asking(reading, at_start=at_start)
 
     def _tell(self, reading: Reading) -> None:
         for listener in self._listeners:

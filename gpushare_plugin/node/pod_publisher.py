@@ -10,12 +10,13 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from gpushare_plugin.core.bookkeeping import as_served, bookkeeping
+from gpushare_plugin.core.bookkeeping import bookkeeping
 from gpushare_plugin.core.dialect import Dialect
-from gpushare_plugin.core.ledger import Holding, Ledger, keep_ledger
+from gpushare_plugin.core.ledger import Holding, Ledger
 from gpushare_plugin.errors import ApiError, ApiNotFound
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
+from gpushare_plugin.node.account import Accounting
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.inventory import Inventory
 from gpushare_plugin.node.retrying import BackOff
@@ -43,6 +44,7 @@ class PodPublisher:
         self._names = names
         self._metrics = metrics
         self._now_ns = now_ns
+        self._accounting = Accounting(specs, admission, inventory, names)
         self._wake = asyncio.Event()
         self._failing = False
         self._postponed: set[str] = set()
@@ -53,15 +55,8 @@ class PodPublisher:
         self._wake.set()
 
     def ledger(self) -> Ledger | None:
-        """Return who holds what, joined with the pods; None while that is not known."""
-        if self._admission.pods is None:
-            return None
-        table, names = self._inventory.table, self._names.annotations
-        pods = self._specs.came_before(self._admission.pods_come)
-        kept = keep_ledger(self._admission.pods, pods, table)
-        return Ledger(
-            holdings={uid: as_served(each, table, names) for uid, each in kept.holdings.items()}
-        )
+        """Return who was given what, joined with the pods; None while that is not known."""
+        return self._accounting.ledger()
 
     async def run(self, writer: ClusterWriter) -> None:
         """Write what differs, at each change, until cancelled."""

@@ -22,7 +22,7 @@ from gpushare_plugin.logs import event_logger
 from gpushare_plugin.node.admission import Admission
 from gpushare_plugin.node.allocator import Allocator
 from gpushare_plugin.node.inventory import Inventory, Snapshot
-from gpushare_plugin.node.refusals import check_cores, check_device_ids
+from gpushare_plugin.node.refusals import check_cores, check_device_ids, check_unknown_cores
 from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.node.tellings import Tellings
 
@@ -145,7 +145,7 @@ class CoreResource:
                 caller = call.caller
                 # A guess is good enough to place a pod by, not to refuse one.
                 if isinstance(caller, Known) and not call.guessed:
-                    pod = self._specs.find(caller.pod)
+                    pod = self._specs.find(caller.pod, self._names.core_resource)
             self._check(device_ids, pod)
             log.info("cores_allocated", pod=str(pod or "unknown"), cores=len(device_ids))
             injections.append(Injection())
@@ -155,7 +155,9 @@ class CoreResource:
         try:
             check_device_ids(device_ids)
             self._check_numbers(device_ids)
-            check_cores(len(device_ids), pod, self._names)
+            check_cores(len(device_ids), pod, self._names, node_cards=len(self._inventory.cards))
+            if not self._specs.watching:
+                check_unknown_cores(len(device_ids), self._names)
         except AllocationRefused as refusal:
             log.error(
                 "allocate_refused",

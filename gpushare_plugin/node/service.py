@@ -42,6 +42,8 @@ STATUS_OF_REFUSAL = {
     Refusal.NO_EXTENDER: grpc.StatusCode.FAILED_PRECONDITION,
     Refusal.WHOLE_CARDS: grpc.StatusCode.UNIMPLEMENTED,
     Refusal.CORES_WITHOUT_MEMORY: grpc.StatusCode.INVALID_ARGUMENT,
+    Refusal.CORES_OVER_CARDS: grpc.StatusCode.INVALID_ARGUMENT,
+    Refusal.CARD_COUNT: grpc.StatusCode.INVALID_ARGUMENT,
     Refusal.DEADLINE: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 

@@ -5,13 +5,16 @@ goes on without it.
 Rule 2: pods are kept by UID; by name, the one that came last is meant.
 Rule 3: what a listing tells of a name is not told of a pod that came after it: that was
 another pod of the name.
+Rule 4: which pod was given which devices is remembered by UID while this process lives. That
+tells a pod that was made anew from the one of its name before, where PodResources does not.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gpushare_plugin.core.association import ListedPod, PodName
-from gpushare_plugin.core.pods import Pod
+from gpushare_plugin.core.pods import Phase, Pod
 from gpushare_plugin.core.wishes import Specs
 
 
@@ -21,9 +24,15 @@ class PodSpecs:
     def __init__(self) -> None:
         self._pods: dict[str, Pod] = {}
         self._came: dict[str, int] = {}
+        self._ran: dict[str, int] = {}
+        self.revision = 0
+        """Counts all that the watch has told."""
         self.come = 0
         """How many pods the watch has told of so far."""
-        self._specs = Specs.of(())
+        self._owners: dict[str, str] = {}
+        self._containers_served: Counter[tuple[str, str]] = Counter()
+        self._served: dict[str, set[str]] = {}
+        self._specs = Specs.of((), owners=self._owners, served=self._served)
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self.watching = False
@@ -38,9 +47,32 @@ class PodSpecs:
         """Return the pods that were known when so many had come."""
         return [pod for uid, pod in self._pods.items() if self._came[uid] <= come]
 
-    def find(self, name: PodName) -> Pod | None:
+    @property
+    def owners(self) -> Mapping[str, str]:
+        """By device ID: the UID of the pod that it was given to, as far as that is known."""
+        return self._owners
+
+    def ran_before(self, revision: int) -> set[str]:
+        """Return the UIDs of the pods that were known to run at that revision."""
+        return {uid for uid, ran in self._ran.items() if ran <= revision}
+
+    def find(self, name: PodName, resource: str) -> Pod | None:
         """Return the pod of that name that may be under admission, if the watch told of it."""
-        return self._specs.by_name[name] if self._specs.awaits_admission(name) else None
+        return self._specs.by_name[name] if self._specs.awaits_admission(name, resource) else None
+
+    def given(self, device_ids: Iterable[str], pod: Pod | None, resource: str) -> None:
+        """Remember that a container was given these devices, and whose it is if that is known."""
+        for device_id in device_ids:
+            if pod is None:
+                self._owners.pop(device_id, None)
+            else:
+                self._owners[device_id] = pod.uid
+        if pod is None:
+            return
+        self._containers_served[resource, pod.uid] += 1
+        asking = sum(each.requests.get(resource, 0) > 0 for each in pod.containers)
+        if self._containers_served[resource, pod.uid] >= asking:
+            self._served.setdefault(resource, set()).add(pod.uid)
 
     def order(self, names: Iterable[PodName]) -> list[PodName]:
         """Return those names that are known, in the order in which the watch brought them."""
@@ -49,6 +81,9 @@ class PodSpecs:
 
     def put(self, pod: Pod) -> None:
         """Take a pod as it is now."""
+        self.revision += 1
+        if pod.phase is not Phase.PENDING:
+            self._ran.setdefault(pod.uid, self.revision)
         if pod.uid not in self._pods:
             self.come += 1
             self._came[pod.uid] = self.come
@@ -64,6 +99,11 @@ class PodSpecs:
         """Forget a pod."""
         self._pods.pop(pod.uid, None)
         self._came.pop(pod.uid, None)
+        self._ran.pop(pod.uid, None)
+        # What it was given it may hold still: the kubelet lets go of a pod in its own time.
+        for resource, served in self._served.items():
+            served.discard(pod.uid)
+            self._containers_served.pop((resource, pod.uid), None)
         self._tell()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -74,18 +114,16 @@ class PodSpecs:
         """Return the listed pods, each with whether it lacks what its spec asks for."""
         return self._specs.with_waits(listed, resource)
 
-    async def wait_for(self, names: frozenset[PodName], *, timeout_seconds: float) -> bool:
-        """Wait until all these pods are known, each as one being admitted; say whether they are."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while not all(map(self._specs.awaits_admission, names)):
-                    await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+    def have(self, names: Iterable[PodName], resource: str) -> bool:
+        """Say whether all these pods are known, each as one being admitted."""
+        return all(self._specs.awaits_admission(name, resource) for name in names)
+
+    async def changed(self) -> None:
+        """Return once the watch has told something new."""
+        await self._changed.wait()
 
     def _tell(self) -> None:
-        self._specs = Specs.of(self._pods.values())
+        self._specs = Specs.of(self._pods.values(), owners=self._owners, served=self._served)
         self._changed.set()
         self._changed = asyncio.Event()
         for listener in self._listeners:

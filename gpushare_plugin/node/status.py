@@ -8,8 +8,12 @@ Rule 3: the daemon works without this: a port that is taken is tried again.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 
-from aiohttp import web
+# Not aiohttp.web: routes, files, forms and WebSockets are 1 MiB that three pages do not need.
+from aiohttp.web_request import BaseRequest
+from aiohttp.web_response import Response
+from aiohttp.web_server import Server
 
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import CONTENT_TYPE, NodeMetrics
@@ -36,55 +40,60 @@ class StatusPages:
         self._metrics = metrics
         self._not_alive = not_alive
         self._not_ready = not_ready
+        self._pages: dict[str, Callable[[], Awaitable[Response]]] = {
+            "/metrics": self._metrics_page,
+            "/healthz": self._healthz_page,
+            "/readyz": self._readyz_page,
+        }
 
     async def run(self, host: str, port: int) -> None:
         """Serve until cancelled."""
-        runner = web.AppRunner(
-            self._app(), access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_SECONDS
-        )
-        await runner.setup()
+        pages = Server(self._answer, access_log=None)
+        listening = await self._listen(pages, host, port)
         try:
-            await self._listen(runner, host, port)
             await asyncio.Event().wait()
         finally:
-            await runner.cleanup()
+            listening.close()
+            pages.pre_shutdown()
+            await pages.shutdown(SHUTDOWN_SECONDS)
 
-    async def _listen(self, runner: web.AppRunner, host: str, port: int) -> None:
+    async def _listen(self, pages: Server, host: str, port: int) -> asyncio.AbstractServer:
+        loop = asyncio.get_running_loop()
         back_off = BackOff()
         said = False
         while True:
-            site = web.TCPSite(runner, host or None, port)
             try:
-                await site.start()
+                listening = await loop.create_server(pages, host or None, port)
             except OSError as error:
                 if not said:
                     log.warning("status_address_unavailable", port=port, error=error)
                 said = True
-                await site.stop()
                 await asyncio.sleep(back_off.next_seconds())
                 continue
-            for address in runner.addresses[:1]:
+            for each in listening.sockets[:1]:
+                address = each.getsockname()
                 log.info("status_pages", host=address[0], port=address[1])
-            return
+            return listening
 
-    def _app(self) -> web.Application:
-        app = web.Application()
-        app.router.add_get("/metrics", self._answer_metrics)
-        app.router.add_get("/healthz", self._answer_healthz)
-        app.router.add_get("/readyz", self._answer_readyz)
-        return app
+    async def _answer(self, request: BaseRequest) -> Response:
+        page = self._pages.get(request.path)
+        if page is None:
+            return Response(status=HTTPStatus.NOT_FOUND, text="no such page\n")
+        if request.method not in {"GET", "HEAD"}:
+            return Response(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, HEAD"})
+        return await page()
 
-    async def _answer_metrics(self, _: web.Request) -> web.Response:
+    async def _metrics_page(self) -> Response:
         body = self._metrics.exposition()
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+        return Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
-    async def _answer_healthz(self, _: web.Request) -> web.Response:
+    async def _healthz_page(self) -> Response:
         return _page(await self._not_alive())
 
-    async def _answer_readyz(self, _: web.Request) -> web.Response:
+    async def _readyz_page(self) -> Response:
         return _page(self._not_ready())
 
 
-def _page(problems: Problems) -> web.Response:
+def _page(problems: Problems) -> Response:
     text = "".join(f"{problem}\n" for problem in problems) or "ok\n"
-    return web.Response(status=503 if problems else 200, text=text)
+    return Response(status=HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK, text=text)

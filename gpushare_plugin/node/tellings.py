@@ -36,6 +36,11 @@ class Tellings:
         )
         self._of_pod(pod, "GpuOverCommitted", message, warning=True)
 
+    def count_not_followed(self, pod: Pod, message: str) -> None:
+        """Tell that a pod that asks for several cards is served on one."""
+        message = f"served on one card: {message}"
+        self._of_pod(pod, "GpuCountNotFollowed", message, warning=True)
+
     def placed_here(self, pod: Pod, cards: Sequence[Card], policy: str) -> None:
         """Tell that no extender chose the card, and the node did."""
         where = ", ".join(str(card.index) for card in cards)

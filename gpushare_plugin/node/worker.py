@@ -45,6 +45,15 @@ class WorkerThread:
             call()
 
 
+async def in_thread(name: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Run one call in a thread of its own, as `WorkerThread.call`."""
+    worker = WorkerThread(name)
+    try:
+        return await worker.call(function, *arguments)
+    finally:
+        worker.close()
+
+
 def _post(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: Any) -> None:
     # The loop may be closed by the time that a call which hung comes back.
     if not loop.is_closed():

@@ -181,3 +181,24 @@ class SocketFiles(Protocol):
 
     async def changed(self, *, timeout_seconds: float) -> None:
         """Return when something in the folder changed, or after the time-out."""
+
+
+class RecordFile(Protocol):
+    """The copy of the card record on this node. Blocking: a disk may be slow."""
+
+    def read(self) -> str | None:
+        """Return the text, or None where there is none.
+
+        Raises:
+            RecordError: there is something, and it cannot be read.
+        """
+
+    def write(self, text: str) -> None:
+        """Put the text in the place of what is there, whole or not at all.
+
+        Raises:
+            RecordError: it could not be written; what was there still is.
+        """
+
+    def is_kept(self) -> bool:
+        """Say whether what was read or written last is still there."""

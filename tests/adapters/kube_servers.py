@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gpushare_plugin.adapters.kube.client import KubeClient
+from gpushare_plugin.adapters.kube.cluster_sources import ClusterSources
 from gpushare_plugin.adapters.kube.credentials import Credentials, Fixed
-from gpushare_plugin.adapters.kube.informer import Informer, Source
+from gpushare_plugin.adapters.kube.informer import Informer, Source, Waits
 from gpushare_plugin.adapters.kube.reading import pod_reader
+from gpushare_plugin.adapters.kube.scheduling_client import SchedulingClient
 from gpushare_plugin.adapters.kube.transport import Transport
 from gpushare_plugin.adapters.kube.watching import WatchTimes
 from gpushare_plugin.ports.cluster import Change, Gone, Upserted
@@ -28,6 +30,18 @@ async def client_of(
     times = WatchTimes(silence_seconds=silence_seconds)
     async with Transport(credentials) as transport:
         yield KubeClient(transport, pods=pod_reader([MEMORY]), watch_times=times)
+
+
+@asynccontextmanager
+async def scheduling_client_of(
+    server: str | Credentials, *, silence_seconds: float = 30.0
+) -> AsyncIterator[tuple[SchedulingClient, ClusterSources]]:
+    """The extender's client, and the sources of its informers."""
+    credentials = Fixed(server) if isinstance(server, str) else server
+    times = WatchTimes(silence_seconds=silence_seconds)
+    async with Transport(credentials) as transport:
+        client = SchedulingClient(transport, pods=pod_reader([MEMORY], asking_only=True))
+        yield client, ClusterSources(transport, watch_times=times)
 
 
 class NoWaits:
@@ -74,7 +88,10 @@ class Following(Generic[T]):
 
 @asynccontextmanager
 async def following(
-    source: Source[T], *, clock: Callable[[], float] | None = None
+    source: Source[T],
+    *,
+    clock: Callable[[], float] | None = None,
+    waits: Waits | None = None,
 ) -> AsyncIterator[Following[T]]:
     """Run an informer."""
     changes: list[Change[T]] = []
@@ -84,12 +101,12 @@ async def following(
         changes.append(change)
         changed.set()
 
-    waits = NoWaits()
+    counted = NoWaits()
     clock = clock or asyncio.get_running_loop().time
-    informer = Informer(source, note, waits=waits, clock=clock)
+    informer = Informer(source, note, waits=waits or counted, clock=clock)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(informer.run())
-        yield Following(informer=informer, waits=waits, changes=changes, changed=changed)
+        yield Following(informer=informer, waits=counted, changes=changes, changed=changed)
         run.cancel()
 
 

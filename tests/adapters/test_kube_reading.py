@@ -41,6 +41,7 @@ def test_a_pod_is_read_with_what_sharing_asks() -> None:
                 {"name": "bare", "image": "i"},
             ],
             "schedulerName": "s",
+            "priority": -10,
         },
         status={"phase": "Running", "conditions": [{"type": "Ready"}]},
         annotations={"a": "b"},
@@ -56,6 +57,7 @@ def test_a_pod_is_read_with_what_sharing_asks() -> None:
     assert str(pod) == "team/p"
     assert (pod.uid, pod.node_name, pod.phase) == ("u", "node-1", Phase.RUNNING)
     assert pod.annotations == {"a": "b"}
+    assert (pod.priority, pod.scheduler_name) == (-10, "s")
     assert not pod.terminating
     assert not pod.fault
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
-BOUNDED_ROWS = 15
+BOUNDED_ROWS = 18
 
 
 @pytest.mark.e2e
@@ -26,7 +26,7 @@ def test_a_quick_run_writes_every_row_with_its_baseline(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     rows = json.loads(written.read_text())["rows"]
-    assert all(row["empty"] is not None for row in rows)
+    assert all(row["baseline"] is not None and row["baseline_is"] for row in rows)
     assert sum(row["holds"] is not None for row in rows) == BOUNDED_ROWS
     assert "bounds held in this run" in done.stdout
 

@@ -53,6 +53,15 @@ CASES: Mapping[int, tuple[str, str]] = {
     62: ("P1", "one of two resources that belong together"),
     63: ("P1", "many short pods around a restart of the plugin"),
     64: ("P1", "a container that restarts is not counted twice"),
+    65: ("P0", "filter without nodes, with names or whole nodes alone, or with junk"),
+    67: ("P0", "no node is answered that was not asked about"),
+    69: ("P1", "a pod whose bind is under way is not counted twice, nor bound twice"),
+    71: ("P0", "every bind that fails says why, and holds nothing that it should not"),
+    73: ("P0", "ended pods hold nothing, terminating ones hold all, and nothing goes below free"),
+    78: ("P1", "nobody is evicted in vain: victims make room on one card"),
+    79: ("P0", "a fit is one card with room, not a sum"),
+    84: ("P1", "nodes without GPUs, and those whose plugin is not there yet"),
+    85: ("P0", "an unhealthy card or a node that is away takes nothing new"),
 }
 
 REST: Mapping[int, str] = {

@@ -39,6 +39,7 @@ TEXTS: dict[str, Texts] = {
     "isolation": Texts("driver", "none", "mps", "expected one of auto, driver, none"),
     "cgpu_disable": SWITCH,
     "mig": Texts("shared", "ignore", "mixed", "expected one of ignore, shared"),
+    "forget_cards": Texts("GPU-a,MIG-b", "GPU-c", "0", "expected UUIDs with commas"),
     "health": SWITCH,
     "ignore_xids": Texts("13,31", "999", "13;31", "expected XID numbers with commas"),
     "only_xids": Texts("79", "none", "all", "expected XID numbers with commas"),

@@ -227,3 +227,27 @@ def test_a_pod_that_is_listed_twice_under_its_name_is_one_pod() -> None:
     _, caller = called(Admissions(), [waits, waits], at_seconds=0)
 
     assert caller == Known(pod=name_of("a"))
+
+
+def test_an_old_pod_that_is_listed_beside_the_next_of_its_name_is_not_made_anew_each_time() -> None:
+    # The old one never held a device; the new one does. Later a call comes for another pod.
+    old = ListedPod(pod=name_of("a"), containers=(ContainerDevices(name="c", device_ids=()),))
+    new = ListedPod(pod=name_of("a"), containers=(ContainerDevices(name="c", device_ids=("x",)),))
+    other = ListedPod(pod=name_of("b"), containers=())
+    before = listed(Admissions(), [old, new], at_seconds=0)
+    before = listed(before, [old, new, other], at_seconds=1)
+
+    _, caller = called(before, [old, new, other], at_seconds=2)
+
+    assert caller == Known(pod=name_of("b"))
+
+
+def test_one_more_pod_of_a_name_without_devices_is_made_anew() -> None:
+    old = ListedPod(pod=name_of("a"), containers=(ContainerDevices(name="c", device_ids=("x",)),))
+    new = ListedPod(pod=name_of("a"), containers=(ContainerDevices(name="c", device_ids=()),))
+    other = ListedPod(pod=name_of("b"), containers=())
+    before = listed(Admissions(), [old, other], at_seconds=0)
+
+    _, caller = called(before, [old, new, other], at_seconds=1)
+
+    assert caller == Known(pod=name_of("a"))

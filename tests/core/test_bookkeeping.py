@@ -5,23 +5,21 @@ import pytest
 from gpushare_plugin.core.bookkeeping import (
     ALLOCATION,
     FRAMEWORK_ALLOCATION,
-    GPU_COUNT,
-    LONGEST_SHOWN,
     MARK,
-    MOST_CARDS,
     Choice,
     as_served,
     bookkeeping,
-    card_count_of,
     choice_of,
+    withheld_units,
 )
+from gpushare_plugin.core.card_count import GPU_COUNT, LONGEST_SHOWN
 from gpushare_plugin.core.devices import CardTable
 from gpushare_plugin.core.dialect import TENCENT
 from gpushare_plugin.core.ledger import Holding
 from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import RecordError
 from tests.core.cards import cards
-from tests.core.pods import INDEX, NAMES, RESOURCE, pod
+from tests.core.pods import INDEX, NAMES, RESOURCE, listing, pod
 
 TABLE = CardTable(cards(4, 8))
 FIRST, SECOND = (card.uuid for card in TABLE.cards)
@@ -86,7 +84,7 @@ def test_of_several_cards_the_index_is_a_list_on_pods_of_our_extender_alone() ->
 
 
 def test_a_pod_with_devices_of_the_originals_plugin_is_left_as_it_is() -> None:
-    held = Holding(pod=pod(3, annotations=OURS), containers={"c0": {FIRST: 1}}, foreign_units=2)
+    held = Holding(pod=pod(3, annotations=OURS), containers={"c0": {FIRST: 1}}, foreign={"c1": 2})
 
     assert written(held) == {}
 
@@ -132,19 +130,6 @@ def test_b58_a_choice_that_does_not_parse_is_an_error_that_names_it(junk: str) -
     assert len(str(error.value)) < LONGEST_SHOWN * 3
 
 
-@pytest.mark.parametrize("junk", [*JUNK, "0", str(MOST_CARDS + 1)])
-def test_a_number_of_cards_that_is_none_is_an_error_that_names_it(junk: str) -> None:
-    with pytest.raises(RecordError, match=f"annotation {GPU_COUNT}: found"):
-        card_count_of(pod(1, annotations={GPU_COUNT: junk}))
-
-
-@pytest.mark.parametrize(("text", "count"), [(None, 1), ("1", 1), ("2", 2), (str(MOST_CARDS), 64)])
-def test_the_number_of_cards_is_one_unless_the_pod_says_otherwise(
-    text: str | None, count: int
-) -> None:
-    assert card_count_of(pod(1, annotations={GPU_COUNT: text} if text else {})) == count
-
-
 @pytest.mark.parametrize(
     ("annotations", "units", "served"),
     [
@@ -165,6 +150,110 @@ def test_the_number_of_cards_is_one_unless_the_pod_says_otherwise(
 def test_ids_of_several_cards_count_on_the_card_that_the_container_was_served_with(
     annotations: dict[str, str], units: dict[str, int], served: dict[str, int]
 ) -> None:
-    held = holding(pod(3, annotations=annotations), c0=units)
+    held = holding(pod(sum(units.values()), annotations=annotations), c0=units)
 
-    assert as_served(held, TABLE, NAMES).containers == {"c0": served}
+    assert as_served(held, TABLE, NAMES, RESOURCE).containers == {"c0": served}
+
+
+# ------------------------------------------------------------ units that the IDs do not tell
+
+
+def foreign(*units: int) -> tuple[str, ...]:
+    return tuple(f"GPU-aaaa-_-{n}" for n in units)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "served"),
+    [
+        pytest.param({INDEX: "1"}, {"c0": {SECOND: 2}}, id="by annotation"),
+        pytest.param({INDEX: "1"} | OURS, {"c0": {SECOND: 2}}, id="marked by ours"),
+        pytest.param({}, {}, id="no annotation"),
+        pytest.param({INDEX: "7"}, {}, id="no such card"),
+        pytest.param({INDEX: "x"}, {}, id="junk"),
+    ],
+)
+def test_devices_of_the_originals_plugin_are_on_the_card_that_the_annotation_names(
+    annotations: dict[str, str], served: dict[str, dict[str, int]]
+) -> None:
+    held = Holding(pod=pod(2, annotations=annotations), containers={}, foreign={"c0": 2})
+
+    found = as_served(held, TABLE, NAMES, RESOURCE)
+
+    assert found.containers == served
+    assert (found.foreign_units, found.unplaced_units) == (2, 0 if served else 2)
+    assert written(found) == {}
+
+
+def test_devices_of_the_originals_plugin_are_on_the_only_card_though_nothing_says_so() -> None:
+    table = CardTable(cards(4))
+    held = Holding(pod=pod(2), containers={}, foreign={"c0": 2})
+
+    assert as_served(held, table, NAMES, RESOURCE).containers == {"c0": {FIRST: 2}}
+
+
+TAGS = [card.tag for card in TABLE.cards]
+
+
+@pytest.mark.parametrize(
+    ("listed", "annotations", "withheld"),
+    [
+        pytest.param(foreign(0, 1), {INDEX: "1"}, {SECOND: 2}, id="the original's"),
+        pytest.param(foreign(0, 1), {}, {}, id="nothing tells the card"),
+        pytest.param((f"{TAGS[0]}-0", f"{TAGS[1]}-0"), {INDEX: "1"}, {SECOND: 1}, id="forced"),
+        pytest.param(
+            (f"{TAGS[0]}-0", f"{TAGS[1]}-0"), {INDEX: "0,1", GPU_COUNT: "2"} | OURS, {}, id="spread"
+        ),
+        pytest.param((f"{TAGS[1]}-0", f"{TAGS[1]}-1"), {INDEX: "0"}, {}, id="where its IDs are"),
+        pytest.param((), {INDEX: "0"}, {}, id="nothing yet"),
+    ],
+)
+def test_what_is_used_of_a_card_beyond_what_the_kubelet_counts_is_withheld(
+    listed: tuple[str, ...], annotations: dict[str, str], withheld: dict[str, int]
+) -> None:
+    holder = pod(2, annotations=annotations)
+
+    found = withheld_units([listing(c0=listed)], [holder], TABLE, NAMES, RESOURCE)
+
+    assert found == withheld
+
+
+# ----------------------------------------------------------- the cards container by container
+
+IDX = "tencent.com/predicate-gpu-idx-{}"
+
+
+def written_by_number(holder: Pod, **containers: dict[str, int]) -> dict[str, str]:
+    held = holding(holder, **containers)
+    found = bookkeeping(held, TABLE, TENCENT.annotations, resource=RESOURCE, now_ns=7)
+    return {key: value for key, value in found.items() if key.startswith("tencent.com/predicate-")}
+
+
+def test_each_containers_index_is_corrected_under_our_mark() -> None:
+    wrong = {IDX.format(0): "0", IDX.format(2): "1", IDX.format(3): "1"} | OURS
+    holder = pod(1, 0, 2, 1, annotations=wrong)
+
+    found = written_by_number(holder, c0={SECOND: 1}, c2={FIRST: 1, SECOND: 1}, c3={SECOND: 1})
+
+    assert found == {
+        IDX.format(0): "1",
+        IDX.format(2): "0,1",
+        "tencent.com/predicate-node": "node",
+        "tencent.com/predicate-time": "7",
+    }
+
+
+def test_the_index_of_another_extender_is_left_for_each_container() -> None:
+    holder = pod(1, 1, annotations={IDX.format(1): "0"})
+
+    assert written_by_number(holder, c0={SECOND: 1}, c1={SECOND: 1}).keys() == {
+        "tencent.com/predicate-time"
+    }
+
+
+def test_sidecars_and_init_containers_have_no_number() -> None:
+    holder = pod(1, init=(1,), sidecar=(1,), annotations=OURS)
+
+    found = written_by_number(holder, s0={FIRST: 1}, c0={FIRST: 1})
+
+    assert found[IDX.format(0)] == "0"
+    assert IDX.format(1) not in found

@@ -63,14 +63,38 @@ def test_devices_that_are_of_no_card_here_are_passed_over(unknown: str) -> None:
 
 
 def test_pods_that_only_one_side_knows_hold_nothing() -> None:
-    assert keep_ledger([listing("b", c0=IDS[:1])], [pod(1)], TABLE) == Ledger()
+    unknown = listing("b", c0=IDS[:1])
+
+    assert keep_ledger([unknown], [pod(1)], TABLE) == Ledger(others=(unknown,))
     assert keep_ledger([], [pod(1)], TABLE) == Ledger()
 
 
 def test_a_name_that_is_listed_twice_is_nobodys() -> None:
     twice = [listing(c0=IDS[:1]), listing(c0=IDS[1:2])]
 
-    assert keep_ledger(twice, [pod(1)], TABLE) == Ledger()
+    assert keep_ledger(twice, [pod(1)], TABLE) == Ledger(others=tuple(twice))
+
+
+def test_of_two_of_a_name_the_one_is_joined_whose_devices_were_given_to_that_pod() -> None:
+    old, new = listing(c0=IDS[:1]), listing(c0=IDS[1:2])
+    owners = {IDS[0]: "uid-before", IDS[1]: "uid-a"}
+
+    ledger = keep_ledger([old, new], [pod(1)], TABLE, owners)
+
+    assert [each.containers for each in ledger.holdings.values()] == [{"c0": {FIRST.uuid: 1}}]
+    assert ledger.others == (old,)
+
+
+def test_what_was_given_to_the_pod_of_its_name_before_is_not_a_pending_pods() -> None:
+    old = listing(c0=IDS[:1])
+    owners = {IDS[0]: "uid-before"}
+
+    pending = keep_ledger([old], [pod(1)], TABLE, owners)
+    running = keep_ledger([old], [pod(1)], TABLE, owners, ran={"uid-a"})
+
+    assert pending == Ledger(others=(old,))
+    # It was admitted, so the one that is listed is it: who was thought the owner was not.
+    assert running.holdings.keys() == {"uid-a"}
 
 
 @given(st.lists(st.sets(st.sampled_from(IDS)), max_size=4))

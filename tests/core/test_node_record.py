@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare_plugin.core.card_record import Record, RecordedCard
 from gpushare_plugin.core.devices import Card
 from gpushare_plugin.core.health import CardHealth, State
 from gpushare_plugin.core.node_record import (
     LONGEST_BYTES,
     LONGEST_LABEL,
     CardLink,
-    Record,
-    RecordedCard,
     gpus_annotation,
     health_annotation,
     label_value,
     labels,
     parse_gpus,
+    parse_health,
 )
 from gpushare_plugin.errors import RecordError
 from tests.core.cards import card, cards, gpu
@@ -36,7 +36,14 @@ def test_what_is_written_is_read_again(units: list[int], unit_mib: int) -> None:
     assert record == Record(
         unit_mib=unit_mib,
         cards=tuple(
-            RecordedCard(index=each.index, uuid=each.uuid, units=each.units) for each in shared
+            RecordedCard(
+                index=each.index,
+                uuid=each.uuid,
+                tag=each.tag,
+                units=each.units,
+                model=each.gpu.model,
+            )
+            for each in shared
         ),
     )
 
@@ -63,7 +70,7 @@ def test_a_record_that_is_longer_than_an_annotation_may_be_is_an_error() -> None
 def test_cards_are_ordered_by_their_index_however_they_are_written() -> None:
     text = gpus_annotation(cards(1, 2, 3)[::-1], unit_mib=1, isolation="none")
 
-    assert parse_gpus(text).order() == tuple(each.uuid for each in cards(1, 2, 3))
+    assert [card.uuid for card in parse_gpus(text).cards] == [card.uuid for card in cards(1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +93,8 @@ def test_cards_are_ordered_by_their_index_however_they_are_written() -> None:
         '{"v":1,"unit_mib":1,"gpus":[{"index":0,"units":1}]}',
         '{"v":1,"unit_mib":1,"gpus":[{"index":0,"uuid":null,"units":1}]}',
         '{"v":1,"unit_mib":1,"gpus":[{"index":0.5,"uuid":"GPU-a","units":1}]}',
+        '{"v":1,"unit_mib":1,"gpus":[{"index":1,"uuid":"GPU-a","units":1,"model":"x"}]}',
+        '{"v":1,"unit_mib":1,"gpus":[{"index":0,"uuid":"GPU-a","units":1,"model":"x","tag":"A"}]}',
         '{"v":1,"unit_mib":' + "9" * 5000 + ',"gpus":[]}',
         "[" * 100_000,
     ],
@@ -135,3 +144,18 @@ def test_any_text_becomes_a_value_that_a_label_may_have(text: str) -> None:
     assert len(value) <= LONGEST_LABEL
     assert set(value) <= LABEL_LETTERS
     assert value == "" or (value[0].isalnum() and value[-1].isalnum())
+
+
+def test_the_unhealthy_cards_that_are_written_are_read_again() -> None:
+    health = {
+        "GPU-a": CardHealth(),
+        "GPU-b": CardHealth(state=State.UNHEALTHY, reason="XID 79"),
+    }
+
+    assert parse_health(health_annotation(health)) == {"GPU-b": "XID 79"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"GPU-a"', '{"GPU-a":{}}', '{"GPU-a":1}'])
+def test_health_that_does_not_parse_is_an_error_and_never_healthy(text: str) -> None:
+    with pytest.raises(RecordError, match=r"^gpushare.io/health: found "):
+        parse_health(text)

@@ -1,5 +1,6 @@
 """Where a container goes whose pod is known: the chosen card, or where all of it has room."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_container_goes_whole_to_one_card_if_any_has_room_and_to_the_chosen_on
 
 
 @given(free_units, st.integers(1, 8), st.integers(2, 3), wishes, policies)
-def test_units_are_spread_evenly_over_so_many_cards_or_not_at_all(
+def test_units_are_spread_evenly_over_so_many_cards_or_go_whole_to_one(
     free: tuple[int, ...], size: int, count: int, wish: Wish, policy: Policy
 ) -> None:
     spread = Wish(chosen=wish.chosen, held=wish.held, pod_units=wish.pod_units, card_count=count)
@@ -88,8 +89,10 @@ def test_units_are_spread_evenly_over_so_many_cards_or_not_at_all(
     each, rest = divmod(size, count)
     fitting = [index for index, units in enumerate(free) if units >= each]
 
-    assert bool(proposal.cards) is (not rest and len(fitting) >= count)
-    if proposal.cards:
+    if rest or len(fitting) < count:
+        alone = proposed(free, size, replace(spread, card_count=1), policy)
+        assert proposal == alone
+    else:
         assert len(proposal.cards) == count
         by_tag = [device_id.partition("-")[0] for device_id in proposal.device_ids]
         assert [by_tag.count(card.tag) for card in proposal.cards] == [each] * count
@@ -102,3 +105,38 @@ def test_the_first_container_of_several_cards_leaves_room_for_the_others(policy:
     for free in product((2, 3, 5, 8), repeat=3):
         if sum(units >= 5 for units in free) >= 2:
             assert all(free[index] >= 5 for index in indices(proposed(free, 4, both, policy)))
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize(
+    ("size", "index"),
+    [pytest.param(2, 0, id="what is left of it"), pytest.param(3, 1, id="more than is left")],
+)
+def test_units_that_others_use_are_not_counted_as_free(
+    policy: Policy, size: int, index: int
+) -> None:
+    table = CardTable(cards(5, 5))
+    first, _ = table.cards
+    request = Request(
+        available_ids=[each for card in table.cards for each in card.device_ids()],
+        must_include_ids=(),
+        size=size,
+    )
+
+    found = propose(request, table, policy, Wish(chosen=(0,)), withheld={first.uuid: 3})
+
+    assert [card.index for card in found.cards] == [index]
+
+
+def test_where_no_card_has_so_many_left_the_chosen_ones_own_units_go_first() -> None:
+    table = CardTable(cards(3, 5))
+    request = Request(
+        available_ids=[each for card in table.cards for each in card.device_ids()],
+        must_include_ids=(),
+        size=6,
+    )
+
+    found = propose(request, table, Policy.BINPACK, Wish(chosen=(0,)))
+
+    assert found.cards == ()
+    assert {*table.cards[0].device_ids()} < {*found.device_ids}

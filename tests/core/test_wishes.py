@@ -53,10 +53,29 @@ def test_a_pod_waits_while_a_container_that_stays_lacks_what_it_asks_for(
 def test_only_a_pending_pod_that_is_not_ending_can_be_under_admission(
     spec: Pod, *, awaits: bool
 ) -> None:
-    assert Specs.of([spec]).awaits_admission(NAME) is awaits
+    assert Specs.of([spec]).awaits_admission(NAME, RESOURCE) is awaits
 
 
 def test_of_two_pods_of_a_name_the_later_is_meant() -> None:
     new = replace(pod(2), uid="uid-new")
 
     assert Specs.of([pod(1), new]).by_name == {NAME: new}
+
+
+def test_a_pod_that_was_given_all_that_it_asks_for_is_past_its_admission() -> None:
+    specs = Specs.of([pod(1)], served={RESOURCE: {"uid-a"}})
+
+    [found] = specs.with_waits([listing(c0=())], RESOURCE)
+
+    assert not specs.awaits_admission(NAME, RESOURCE)
+    # Of the other resource it may lack something still.
+    assert specs.awaits_admission(NAME, "example.com/other")
+    # Another pod of the name, whose spec has not come.
+    assert found.waits is None
+
+
+def test_a_listed_pod_that_holds_what_another_was_given_does_not_wait() -> None:
+    specs = Specs.of([pod(1, 1)], owners={"x-0": "uid-before"})
+    old, new = listing(c0=("x-0",), c1=()), listing(c0=(), c1=())
+
+    assert [each.waits for each in specs.with_waits([old, new], RESOURCE)] == [False, True]

@@ -5,12 +5,22 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 
-from gpushare_plugin.config import settings
+from gpushare_plugin.config import ExtenderConfig, NodeConfig, settings_of
 from gpushare_plugin.core.health import APPLICATION_XIDS, NOTED_XIDS, RESET_XIDS
 from gpushare_plugin.errors import Refusal
-from gpushare_plugin.metrics import CardState, ContainerShare, NodeMetrics, NodeState, PluginState
+from gpushare_plugin.metrics import (
+    CardState,
+    ContainerShare,
+    ExtenderMetrics,
+    ExtenderState,
+    Metrics,
+    NodeMetrics,
+    NodeState,
+    PluginState,
+)
 from gpushare_plugin.node.service import STATUS_OF_REFUSAL
 from tests.recordings import REPOSITORY, check_recording
 
@@ -19,20 +29,37 @@ PACKAGE = REPOSITORY / "gpushare_plugin"
 LEVELS = ("debug", "info", "warning", "error")
 
 
-def test_every_setting_is_on_its_page_with_its_default(golden_rewrite: bool) -> None:
+@pytest.mark.parametrize(
+    ("config", "page", "part"),
+    [
+        (NodeConfig, "settings.md", "settings"),
+        (ExtenderConfig, "extender.md", "extender-settings"),
+    ],
+)
+def test_every_setting_is_on_its_page_with_its_default(
+    config: type[NodeConfig | ExtenderConfig], page: str, part: str, golden_rewrite: bool
+) -> None:
     rows = [
         f"| `{each.flag}` | `{each.variable}` | {_code(each.default)} | {each.meaning} |"
-        for each in settings()
+        for each in settings_of(config)
     ]
     table = ["| option | environment | default | meaning |", "|---|---|---|---|", *rows]
 
-    check_recording(REFERENCE / "settings.md", "settings", "\n".join(table), rewrite=golden_rewrite)
+    check_recording(REFERENCE / page, part, "\n".join(table), rewrite=golden_rewrite)
 
 
 def test_every_metric_is_on_its_page_with_its_labels(golden_rewrite: bool) -> None:
-    table = ["| metric | kind | labels | meaning |", "|---|---|---|---|", *_metric_rows()]
+    node, extender = NodeMetrics(CollectorRegistry()), ExtenderMetrics(CollectorRegistry())
+    node.show(_some_state)
+    extender.show(_some_extender_state)
+    for metrics, page, part in (
+        (node, "metrics.md", "metrics"),
+        (extender, "extender.md", "extender-metrics"),
+    ):
+        rows = _metric_rows(metrics)
+        table = ["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows]
 
-    check_recording(REFERENCE / "metrics.md", "metrics", "\n".join(table), rewrite=golden_rewrite)
+        check_recording(REFERENCE / page, part, "\n".join(table), rewrite=golden_rewrite)
 
 
 def test_every_log_event_is_on_its_page(golden_rewrite: bool) -> None:
@@ -79,9 +106,7 @@ def _numbers(xids: frozenset[int]) -> str:
     return ", ".join(str(xid) for xid in sorted(xids))
 
 
-def _metric_rows() -> Iterator[str]:
-    metrics = NodeMetrics(CollectorRegistry())
-    metrics.show(_some_state)
+def _metric_rows(metrics: Metrics) -> Iterator[str]:
     for family in metrics.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = _labels_of(metrics, family.name) or {
@@ -91,7 +116,7 @@ def _metric_rows() -> Iterator[str]:
         yield f"| `{name}` | {family.type} | {shown} | {family.documentation} |"
 
 
-def _labels_of(metrics: NodeMetrics, name: str) -> set[str]:
+def _labels_of(metrics: Metrics, name: str) -> set[str]:
     """A counter without a child yet shows no sample, so its labels are asked of itself."""
     for each in vars(metrics).values():
         if getattr(each, "_name", None) == name:
@@ -113,6 +138,20 @@ def _some_state() -> NodeState:
         gpus_left_out=0,
         cards=(card,),
         containers=(share,),
+        build={"version": ""},
+    )
+
+
+def _some_extender_state() -> ExtenderState:
+    return ExtenderState(
+        leads=True,
+        generation=1,
+        nodes=1,
+        total_units=1,
+        used_units=1,
+        pods=1,
+        assumptions={"doubtful": 1},
+        stale_seconds={"pods": 1.0},
         build={"version": ""},
     )
 

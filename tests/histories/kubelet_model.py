@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from gpushare_plugin.core.association import ContainerDevices, ListedPod, PodName
+from gpushare_plugin.core.devices import Card
+from gpushare_plugin.core.dialect import ALIYUN
 from gpushare_plugin.core.placement import Request
 from gpushare_plugin.core.pods import Container, ContainerKind, Pod
 from gpushare_plugin.errors import AllocationRefused, PodResourcesError
 from tests.histories.daemon_model import RESOURCE, Daemon
+
+VISIBLE = ALIYUN.environment.visible_devices
 
 
 class Rejected(Exception):
@@ -78,10 +82,6 @@ class KubeletModel:
     def remove(self, uid: str) -> None:
         self.pods.pop(uid, None)
 
-    def lists_a_name_twice(self) -> bool:
-        """Whether a pod deleted by force is there still, beside the next one of its name."""
-        return len({each.pod.name for each in self.pods.values()}) < len(self.pods)
-
     def free(self) -> set[str]:
         held = {
             each
@@ -90,6 +90,17 @@ class KubeletModel:
             for each in device_ids
         }
         return set(self.all_ids) - held
+
+    def used_beyond_ids(self, card: Card) -> int:
+        """How many units of the card are used by containers that hold IDs of others for it."""
+        beyond = 0
+        for pod in self.pods.values():
+            for container in pod.pod.containers:
+                ids = pod.devices.get(container.name, ())
+                visible = pod.envs.get(container.name, {}).get(VISIBLE)
+                if container.kind is not ContainerKind.INIT and visible == card.uuid:
+                    beyond += sum(not each.startswith(card.tag) for each in ids)
+        return beyond
 
     async def _serve(
         self, admitted: Admitted, container: Container, reusable: Collection[str]

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from gpushare_plugin.app import NodeDaemon
+from gpushare_plugin.app.node import NodeDaemon
 from gpushare_plugin.config import NodeConfig, load_node_config
 from gpushare_plugin.sim.gpus import EventsFile
 from gpushare_plugin.sim.kubelet import (

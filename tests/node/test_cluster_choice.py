@@ -16,7 +16,7 @@ from tests.node.clusters import (
     cluster_in,
 )
 from tests.node.event_log import EventLog
-from tests.node.nodes import FIRST, SECOND, metric
+from tests.node.nodes import FIRST, FIRST_TAG, RESOURCE, SECOND, SECOND_TAG, metric
 
 RUNNING = Phase.RUNNING
 
@@ -149,12 +149,44 @@ async def test_a_pod_that_the_original_extender_put_on_a_full_card_is_over_commi
         annotations = await cluster.published("too-much")
         event = await cluster.event("GpuOverCommitted")
         _, page = await cluster.node.page("/metrics")
+        spread = {device_id[:8] for device_id in status.containers[0].devices[RESOURCE]}
 
+    assert spread == {FIRST_TAG, SECOND_TAG}
     assert (status.phase, cards_of(status)) == (RUNNING, ["0"])
     assert json.loads(annotations[ALLOCATION]) == {"c0": {FIRST: 8}}
     assert event["involvedObject"]["name"] == "too-much"
     assert event["type"] == "Warning"
     assert metric(page, "gpushare_overcommits_total") == 1
+    # What it sees is what counts: environment, annotation and metrics tell of one card.
+    assert metric(page, "gpushare_container_units", pod="too-much", uuid=FIRST) == 8
+    assert metric(page, "gpushare_container_units", pod="too-much", uuid=SECOND) is None
+    assert metric(page, "gpushare_card_allocated_units", index="0") == 18
+    assert metric(page, "gpushare_card_allocated_units", index="1") == 10
+
+
+async def test_what_an_over_committed_pod_uses_of_its_card_is_not_given_to_the_next_one(
+    short_path: Path, log: EventLog
+) -> None:
+    async with cluster_in(short_path, log, simulate="a100-pcie-x4") as cluster:
+        await cluster.node.ready(units=320)
+        for index in range(4):
+            await cluster.run(f"fills-{index}", 70, choice=chosen(index, ours=False))
+        # 10 are left of each: it gets IDs of three cards, and sees the last.
+        forced = await cluster.run("too-much", 25, choice=chosen(3, ours=False))
+        await cluster.published("too-much")
+        filler = cluster.api.get("pods", "fills-3")["metadata"]["uid"]
+        await cluster.node.kubelet.delete_pod(filler)
+        await cluster.api.delete("pods", "fills-3")
+        # 70 of the last card's 80 are free by their IDs, and 55 in truth.
+        refused = await cluster.run("around", 56)
+        served = await cluster.run("fits", 55)
+
+    assert cards_of(forced) == ["3"]
+    assert refused.phase is Phase.FAILED
+    assert "got 56 of card 3: no card of this node had 56 units free that no pod placed" in (
+        refused.message
+    )
+    assert (served.phase, cards_of(served)) == (RUNNING, ["3"])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gpushare_plugin.sim.kubelet import Phase, SimKubelet
 from tests.node.clusters import (
     ALLOCATION,
     INDEX,
+    Cluster,
     bind,
     cards_of,
     chosen,
@@ -115,6 +116,40 @@ async def test_a_pod_made_anew_under_its_name_gets_its_own_card_and_not_the_old_
     assert between == chosen(1)
     assert cards_of(status) == ["1"]
     assert json.loads(annotations[ALLOCATION]) == {"c0": {SECOND: 4}}
+
+
+async def test_a_pod_made_anew_while_the_kubelet_lists_the_old_one_keeps_the_choice_and_gets_it(
+    short_path: Path, log: EventLog
+) -> None:
+    async with cluster_in(short_path, log) as cluster:
+        await cluster.node.ready()
+        old = await cluster.bind("web-0", 4, choice=chosen(0))
+        await cluster.admit(old)
+        await cluster.published("web-0", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
+        # By force: the kubelet has not heard of it yet, and ends the old one in its own time.
+        await cluster.api.delete("pods", "web-0")
+        new = await cluster.bind("web-0", 4, choice=chosen(1))
+        await _published_anew(cluster, "one")
+        between = cluster.api.get("pods", "web-0")["metadata"]["annotations"]
+
+        status = await cluster.admit(new)
+        annotations = await cluster.published("web-0", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
+        await cluster.node.kubelet.delete_pod(old.uid)
+        await _published_anew(cluster, "two")
+        after = cluster.api.get("pods", "web-0")["metadata"]["annotations"]
+
+    assert between == chosen(1)
+    assert cards_of(status) == ["1"]
+    assert json.loads(annotations[ALLOCATION]) == {"c0": {SECOND: 4}}
+    assert after == annotations
+
+
+async def _published_anew(cluster: Cluster, name: str) -> None:
+    """Have the daemon ask the kubelet who holds what, and write what it finds."""
+    await cluster.run(name, 1, choice=chosen(0))
+    await cluster.published(name)
+    # Pods are written one after the other.
+    await asyncio.sleep(0.1)
 
 
 async def test_a_daemon_that_starts_anew_publishes_what_happened_before(

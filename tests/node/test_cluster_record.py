@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare_plugin.app import NodeDaemon
+from gpushare_plugin.app.node import NodeDaemon
 from gpushare_plugin.errors import ConfigError
 from gpushare_plugin.sim.apiserver import SimApiServer
 from gpushare_plugin.sim.kubelet import Phase, SimKubelet

@@ -286,6 +286,71 @@ async def test_nobody_is_refused_for_what_another_pod_asks() -> None:
     assert answer.envs == {}
 
 
+# ----------------------------------------------------------------- more than the cards have
+
+
+@pytest.mark.parametrize("cores", [101, 150, 200])
+async def test_more_cores_than_a_card_has_are_refused_with_container_cores_and_100_a_card(
+    short_path: Path, log: EventLog, cores: int
+) -> None:
+    async with cluster_in(short_path, log, **ON) as cluster:
+        await both_ready(cluster.node)
+
+        status = await cluster.run(Asked(name="a", containers={"main": (4, cores)}))
+
+    assert status.phase is Phase.FAILED
+    assert (
+        f"pod default/a, container main asks for {cores} {CORES}: a card has 100, and the container"
+        " is on one card; ask for at most 100, or for more cards by the annotation"
+        " gpushare.io/gpu-count"
+    ) in status.message
+
+
+@pytest.mark.parametrize(
+    ("count", "cores", "phase"),
+    [("2", 200, Phase.RUNNING), ("2", 100, Phase.RUNNING), ("3", 150, Phase.FAILED)],
+)
+async def test_a_container_of_several_cards_has_100_cores_of_each_that_it_really_gets(
+    short_path: Path, log: EventLog, count: str, cores: int, phase: Phase
+) -> None:
+    # The node has two cards, so a pod that asks for three is served on one.
+    wish = {"gpushare.io/gpu-count": count}
+    async with cluster_in(short_path, log, **ON) as cluster:
+        await both_ready(cluster.node)
+
+        asked = Asked(name="a", containers={"main": (4, cores)}, annotations=wish)
+        status = await cluster.run(asked)
+
+    assert status.phase is phase
+
+
+async def test_the_memory_alone_refuses_a_container_of_more_cores_than_its_card_has(
+    short_path: Path, log: EventLog
+) -> None:
+    # Which of the two resources the kubelet asks for first is random; here it asks for one.
+    async with cluster_in(short_path, log) as cluster:
+        await cluster.node.ready()
+
+        status = await cluster.run(Asked(name="a", containers={"main": (4, 150)}))
+
+    assert status.phase is Phase.FAILED
+    assert "a card has 100" in status.message
+
+
+async def test_without_a_cluster_a_container_is_on_one_card_and_has_at_most_100_cores(
+    short_path: Path, log: EventLog
+) -> None:
+    async with node_in(short_path, log, **ON) as node:
+        await both_ready(node)
+        async with plugin_at(core_socket(node)) as plugin:
+            code, text = await plugin.refusal([f"core-{n}" for n in range(101)])
+            served = await plugin.allocate([f"core-{n}" for n in range(100)])
+
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "a container asks for 101" in text
+    assert len(served) == 1
+
+
 # ------------------------------------------------------------- lives, locks, what is shown
 
 
@@ -345,7 +410,7 @@ async def test_a_stop_takes_both_sockets_away_and_leaves_a_free_lock_for_each(
     async with node_in(short_path, log, **ON) as node:
         await both_ready(node)
 
-    names = {path.name for path in node.plugin_dir.glob("*gpu*")}
+    names = {path.name for path in node.plugin_dir.glob("*gpu*") if path.suffix != ".json"}
     assert names == {
         "gpushare-aliyun.com_gpu-mem.lock",
         "gpushare-aliyun.com_gpu-core.percentage.lock",

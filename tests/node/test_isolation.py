@@ -69,6 +69,24 @@ async def test_the_driver_keeps_the_limit_where_it_can(
 
 
 @pytest.mark.usefixtures("cgroup_v2")
+async def test_a_lost_card_that_no_spec_names_takes_the_limits_from_no_other(
+    short_path: Path, log: EventLog
+) -> None:
+    settings = _host(short_path, hooked=(SECOND,)) | {"isolation": "driver"}
+    both = settings["simulate"]
+    async with node_in(short_path, log, simulate=both):
+        await log.said("card_record_written")
+    [system, _, second] = NEW_DRIVER.splitlines(keepends=True)
+    settings["simulate"] = profile_in(short_path, system + second)
+
+    async with node_in(short_path, log, **settings) as node:
+        await node.ready(units=15)
+        status = await node.kubelet.admit(pod("a", 4))
+
+    assert status.container("c0").cdi_devices == (f"nvidia.com/gpu={SECOND}",)
+
+
+@pytest.mark.usefixtures("cgroup_v2")
 async def test_a_whole_cards_limit_is_what_the_card_can_really_give(
     short_path: Path, log: EventLog
 ) -> None:

@@ -1,6 +1,9 @@
 """What the kubelet says that it holds of us, which /readyz asks."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.config import load_node_config
@@ -27,9 +30,7 @@ async def test_the_kubelet_tells_how_many_healthy_units_it_holds(
             await client.close()
 
 
-async def test_a_kubelet_that_holds_nothing_is_a_problem_and_one_that_does_not_tell_is_none() -> (
-    None
-):
+def one_card() -> Inventory:
     inventory = Inventory(load_node_config({}, {}).sharing, NodeMetrics())
     reading = Reading(
         gpus=(gpu(total_mib=15_360),),
@@ -39,6 +40,13 @@ async def test_a_kubelet_that_holds_nothing_is_a_problem_and_one_that_does_not_t
         any_mig=False,
     )
     inventory.take_reading(reading)
+    return inventory
+
+
+async def test_a_kubelet_that_holds_nothing_is_a_problem_and_one_that_does_not_tell_is_none() -> (
+    None
+):
+    inventory = one_card()
     answers: list[int | None] = [0, 15, None]
 
     async def ask() -> int:
@@ -54,3 +62,42 @@ async def test_a_kubelet_that_holds_nothing_is_a_problem_and_one_that_does_not_t
         said.append(holds.problem)
 
     assert said == ["the kubelet holds none of the 15 units that it was told of", None, None]
+
+
+async def test_while_all_is_well_the_kubelet_is_asked_along_with_the_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare_plugin.node.kubelet_holds.BETWEEN_SECONDS", 0.001)
+    asked = asyncio.Semaphore(0)
+
+    async def ask() -> int:
+        asked.release()
+        return 15
+
+    holds = KubeletHolds(ask, one_card())
+    task = asyncio.create_task(holds.run())
+    await asked.acquire()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await asked.acquire()
+    holds.ask_along()
+    await asked.acquire()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_kubelet_that_holds_nothing_is_asked_again_without_being_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare_plugin.node.kubelet_holds.BETWEEN_SECONDS", 0.001)
+    asked = asyncio.Semaphore(0)
+
+    async def ask() -> int:
+        asked.release()
+        return 0
+
+    task = asyncio.create_task(KubeletHolds(ask, one_card()).run())
+    for _ in range(3):
+        await asked.acquire()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,19 +1,31 @@
 """Which pod a call is for: known where PodResources tells, and never at the pod's cost."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
 from grpc import aio
 
-from gpushare_plugin.core.association import ListedPod
+from gpushare_plugin.core.association import Known, ListedPod, NoPod, PodName
+from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import PodResourcesError
 from gpushare_plugin.metrics import NodeMetrics
-from gpushare_plugin.node.admission import LISTS_AT_ONCE, Admission, Limiter
+from gpushare_plugin.node.admission import (
+    LISTS_AT_ONCE,
+    SLOW_TICK_SECONDS,
+    Admission,
+    Call,
+    Limiter,
+)
 from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.sim.kubelet import Faults, Phase, PodResourcesShape
+from tests.core.pods import listing
+from tests.core.pods import pod as core_pod
 from tests.node.event_log import EventLog
 from tests.node.nodes import RESOURCE, Machine, node_in, pod
 from tests.node.waiting import eventually
@@ -182,6 +194,105 @@ class Fails:
         return ()
 
 
+class Lists:
+    """A PodResources that tells of these pods."""
+
+    def __init__(self, *pods: ListedPod) -> None:
+        self.pods = pods
+
+    async def list_pods(self, *_: object, **__: object) -> Sequence[ListedPod]:
+        return self.pods
+
+
+def watching() -> PodSpecs:
+    specs = PodSpecs()
+    specs.watching = True
+    return specs
+
+
+def spec(uid: str, units: int = 2) -> Pod:
+    return replace(core_pod(units), uid=uid)
+
+
+NAME = PodName(namespace="default", name="a")
+OLD_IDS, NEW_IDS = ("6f0c3a52-0", "6f0c3a52-1"), ("b81d94e7-0", "b81d94e7-1")
+
+
+async def until_it_waits(call: "asyncio.Task[Call]") -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not call.done()
+
+
+async def test_a_pod_that_was_given_all_it_asks_for_is_not_taken_for_the_next_of_its_name() -> None:
+    specs = watching()
+    # The watch has not told that it is gone; it never ran, so its phase does not tell either.
+    specs.put(spec("old"))
+    specs.given(OLD_IDS, spec("old"), RESOURCE)
+    admission = Admission(Lists(listing(c0=())), RESOURCE, NodeMetrics(), _clock(), specs)
+
+    call = asyncio.create_task(admission.pod_of_call())
+    await until_it_waits(call)
+    specs.remove(spec("old"))
+    specs.put(spec("new"))
+
+    assert (await call).caller == Known(pod=NAME)
+    assert specs.find(NAME, RESOURCE) == spec("new")
+
+
+async def test_a_pod_that_was_given_a_part_is_waited_for_no_longer() -> None:
+    specs = watching()
+    half = replace(core_pod(1, 1), uid="half")
+    specs.put(half)
+    specs.given(OLD_IDS[:1], half, RESOURCE)
+    listed = listing(c0=OLD_IDS[:1], c1=())
+    admission = Admission(Lists(listed), RESOURCE, NodeMetrics(), _clock(), specs)
+
+    call = await admission.pod_of_call()
+
+    assert (call.caller, specs.find(NAME, RESOURCE)) == (Known(pod=NAME), half)
+
+
+async def test_of_two_pods_of_a_name_the_one_that_waits_is_the_caller_as_listed() -> None:
+    specs = watching()
+    specs.given(OLD_IDS, spec("old"), RESOURCE)
+    specs.put(spec("new"))
+    old, new = listing(c0=OLD_IDS), listing(c0=())
+
+    for listed in ((old, new), (new, old)):
+        admission = Admission(Lists(*listed), RESOURCE, NodeMetrics(), _clock(), specs)
+        call = await admission.pod_of_call()
+
+        assert call.caller == Known(pod=NAME)
+        assert call.listed is not None
+        assert not call.listed.holds_devices
+
+
+async def test_where_nobody_can_be_the_caller_the_specs_are_behind_and_waited_for() -> None:
+    specs = watching()
+    # The pod of the name before asks for nothing, and the watch knows of no other.
+    specs.put(spec("old", units=0))
+    admission = Admission(Lists(listing(c0=())), RESOURCE, NodeMetrics(), _clock(), specs)
+
+    call = asyncio.create_task(admission.pod_of_call())
+    await until_it_waits(call)
+    specs.remove(spec("old", units=0))
+    specs.put(spec("new"))
+
+    assert (await call).caller == Known(pod=NAME)
+
+
+async def test_a_pod_that_was_thought_the_caller_is_not_once_its_spec_asks_for_nothing() -> None:
+    specs = watching()
+    admission = Admission(Lists(listing(c0=())), RESOURCE, NodeMetrics(), _clock(), specs)
+
+    call = asyncio.create_task(admission.pod_of_call())
+    await until_it_waits(call)
+    specs.put(spec("asks-for-nothing", units=0))
+
+    assert (await call).caller == NoPod()
+
+
 async def test_one_failure_is_tried_again_within_the_budget() -> None:
     pods, metrics = Fails(times=1), NodeMetrics()
     admission = Admission(pods, RESOURCE, metrics, _clock(), PodSpecs())
@@ -227,3 +338,41 @@ def test_the_limiter_fills_with_time_and_never_over_its_brim() -> None:
 def _clock() -> Callable[[], float]:
     """A clock that stands still."""
     return lambda: 1000.0
+
+
+class Counts:
+    """A PodResources that tells of no pod, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Semaphore(0)
+
+    async def list_pods(self, *_: object, **__: object) -> Sequence[ListedPod]:
+        self.asked.release()
+        return ()
+
+
+async def test_the_account_is_asked_for_often_only_after_something_has_happened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = "gpushare_plugin.node.admission"
+    for name in ("UNSETTLED_TICK_SECONDS", "QUIET_SECONDS", "BETWEEN_LISTS_SECONDS"):
+        monkeypatch.setattr(f"{module}.{name}", 0.001)
+    counts, now = Counts(), [0.0]
+    limiter = Limiter(time.monotonic)
+    admission = Admission(
+        counts, RESOURCE, NodeMetrics(), lambda: now[0], PodSpecs(), limiter=limiter
+    )
+    task = asyncio.create_task(admission.run())
+    for _ in range(3):
+        await counts.asked.acquire()
+
+    now[0] = SLOW_TICK_SECONDS + 1
+    with suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(0.3):
+                await counts.asked.acquire()
+    admission.allocation_happened()
+    for _ in range(3):
+        await counts.asked.acquire()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

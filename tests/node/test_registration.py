@@ -84,15 +84,17 @@ async def test_another_resource_name_is_registered_as_it_was_given(
         assert set(node.kubelet.state().resources) == {"example.com/vram"}
 
 
-async def test_a_stop_takes_the_socket_away_and_leaves_no_other_file_than_the_lock(
+async def test_a_stop_takes_the_socket_away_and_leaves_only_the_lock_and_the_card_record(
     short_path: Path, log: EventLog
 ) -> None:
     async with node_in(short_path, log) as node:
         await node.ready()
+        await log.said("card_record_written")
         of_the_kubelet = {"kubelet.sock", "kubelet_internal_checkpoint"}
 
     assert {path.name for path in node.plugin_dir.iterdir()} - of_the_kubelet == {
-        "gpushare-aliyun.com_gpu-mem.lock"
+        "gpushare-aliyun.com_gpu-mem.lock",
+        "gpushare-aliyun.com_gpu-mem.cards.json",
     }
 
 

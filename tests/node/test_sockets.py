@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare_plugin.app import NodeDaemon
+from gpushare_plugin.app.node import NodeDaemon
 from gpushare_plugin.node import registration
 from gpushare_plugin.sim.kubelet import Faults, Phase, SimKubelet
 from tests.node.event_log import EventLog
@@ -152,6 +152,8 @@ async def test_b15a_a_folder_that_is_removed_and_made_anew_is_found_again(
 ) -> None:
     async with node_in(short_path, log) as node:
         await node.ready()
+        # Nothing is being written there any more.
+        await log.said("card_record_written")
         await node.kubelet.stop()
         shutil.rmtree(node.plugin_dir)
         await log.said("not_registered")

@@ -127,6 +127,20 @@ async def test_there_are_no_other_pages(short_path: Path, log: EventLog, path: s
     assert status == 404
 
 
+async def test_a_page_is_read_and_nothing_else(short_path: Path, log: EventLog) -> None:
+    async with node_in(short_path, log, **PAGES):
+        said = await log.said("status_pages")
+        url = f"http://127.0.0.1:{said['port']}/healthz"
+        async with aiohttp.ClientSession() as session:
+            async with session.post(url) as answer:
+                posted = answer.status, answer.headers["Allow"]
+            async with session.head(url) as answer:
+                headed = answer.status, answer.headers["Content-Length"]
+
+    assert posted == (405, "GET, HEAD")
+    assert headed == (200, "3")
+
+
 async def test_the_metrics_are_prometheuss_text(short_path: Path, log: EventLog) -> None:
     async with node_in(short_path, log, **PAGES):
         said = await log.said("status_pages")

@@ -143,6 +143,69 @@ def test_the_choice_is_that_of_the_first_container_that_is_not_served_yet() -> N
     assert cards == [(1,), (0,), (1, 0)]
 
 
+# ------------------------------------------------------------------ the record of each container
+
+
+IDX = "tencent.com/predicate-gpu-idx-{}"
+MARK = {"gpushare.io/extender": "1"}
+
+
+def of_two_containers(annotations: Mapping[str, str]) -> Asked:
+    return Asked(
+        name="a",
+        containers={"one": (8, 20), "none": (0, 0), "two": (8, 20)},
+        resources=TENCENT,
+        annotations=annotations,
+    )
+
+
+async def published(cluster: Cluster) -> dict[str, str]:
+    await eventually(lambda: _annotations(cluster).get("tencent.com/gpu-assigned") == "true")
+    return _annotations(cluster)
+
+
+async def test_the_index_that_our_extender_wrote_is_corrected_container_by_container(
+    short_path: Path, log: EventLog
+) -> None:
+    # There is no card 7: the policy places the containers, and the record says where.
+    wrong = {IDX.format(0): "7", IDX.format(2): "1"}
+    async with cluster_in(short_path, log, **BOTH) as cluster:
+        await ready(cluster)
+        status = await cluster.run(of_two_containers(wrong | MARK))
+        written = await published(cluster)
+
+    cards = {FIRST: "0", SECOND: "1"}
+    given = [cards[status.container(name).env["NVIDIA_VISIBLE_DEVICES"]] for name in ("one", "two")]
+    assert given == ["0", "1"]
+    assert [written[IDX.format(number)] for number in (0, 2)] == given
+    assert IDX.format(1) not in written
+    assert written["tencent.com/predicate-node"] == "node-a"
+
+
+async def test_the_index_that_another_extender_wrote_is_left_as_it_is(
+    short_path: Path, log: EventLog
+) -> None:
+    wrong = {IDX.format(0): "7", IDX.format(2): "1"}
+    async with cluster_in(short_path, log, **BOTH) as cluster:
+        await ready(cluster)
+        await cluster.run(of_two_containers(wrong))
+        written = await published(cluster)
+
+    assert {key: written[key] for key in wrong} == wrong
+    assert "tencent.com/predicate-node" not in written
+
+
+async def test_a_pod_for_which_nobody_chose_has_its_cards_written(
+    short_path: Path, log: EventLog
+) -> None:
+    async with cluster_in(short_path, log, **BOTH) as cluster:
+        await ready(cluster)
+        await cluster.run(of_two_containers({}))
+        written = await published(cluster)
+
+    assert [written[IDX.format(number)] for number in (0, 2)] == ["0", "0"]
+
+
 # -------------------------------------------------------------------------- whole cards
 
 
@@ -205,5 +268,4 @@ async def test_100_cores_are_all_of_one_card_in_the_other_dialect(
 
 
 def _annotations(cluster: Cluster) -> dict[str, str]:
-    found: dict[str, str] = cluster.api.get("pods", "a")["metadata"]["annotations"]
-    return found
+    return dict(cluster.api.get("pods", "a")["metadata"].get("annotations") or {})

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpushare_plugin.sim.apiserver import AdmissionRequest, Denial
 from tests.sim.apiserver_peers import NODES, PODS, STRATEGIC, node, pod, running
 
 COUNT = {"aliyun.com/gpu-count": "2"}
@@ -129,3 +130,18 @@ async def test_a_binding_of_a_pod_that_is_not_there_is_not_found() -> None:
         reply = await api.post(f"{PODS}/a/binding", binding())
 
         assert reply.refusal == (404, "NotFound", 'pods "a" not found')
+
+
+class NoBindings:
+    """A policy that lets nobody bind."""
+
+    def denial(self, request: AdmissionRequest) -> Denial | None:
+        return Denial(policy="p", binding="b", message=f"no {request.target.resource}")
+
+
+async def test_policies_are_asked_before_anybody_looks_at_the_pod() -> None:
+    async with running() as api:
+        api.server.set_policies([NoBindings()])
+        reply = await api.post(f"{PODS}/a/binding", binding())
+
+        assert reply.refusal[0] == 422

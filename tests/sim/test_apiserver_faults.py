@@ -154,6 +154,71 @@ async def test_a_call_can_be_done_and_its_answer_lost() -> None:
         assert (await api.get(NODES)).status == 200
 
 
+async def test_a_call_can_be_done_late_though_its_client_has_gone() -> None:
+    async with running() as api:
+        before = await api.server.create("nodes", node("n"))
+        late = Fault(kind=FaultKind.APPLY_LATE, verbs=("patch",), seconds=0.2, count=1)
+        await api.server.inject(late)
+        leaving = asyncio.create_task(api.patch(f"{NODES}/n", LABEL), name="a call that is left")
+        await api.server.until(
+            lambda: any(call.resource == "nodes" for call in api.server.calls()),
+            failure=lambda: "the call never came",
+        )
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        (call,) = await api.server.called("patch nodes")
+        early = api.server.get("nodes", "n")
+        after = await api.server.until_object(
+            "nodes", "n", lambda found: "labels" in found["metadata"]
+        )
+
+        assert (call.status, call.ended) == (0, True)
+        assert early == before
+        assert after["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_who_waits_for_a_late_call_is_answered() -> None:
+    async with running() as api:
+        await api.server.create("nodes", node("n"))
+        await api.server.inject(Fault(kind=FaultKind.APPLY_LATE, seconds=0.02))
+        done = await api.patch(f"{NODES}/n", LABEL)
+        refused = await api.patch(f"{NODES}/m", LABEL)
+
+        assert (done.status, refused.status) == (200, 404)
+
+
+async def test_a_late_call_is_judged_by_what_is_there_when_it_is_done() -> None:
+    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "late"}}
+    async with running() as api:
+        await api.server.create("pods", pod("a"))
+        await api.server.inject(Fault(kind=FaultKind.APPLY_LATE, seconds=0.2, count=1))
+        late = asyncio.create_task(api.post(f"{PODS}/a/binding", binding))
+        await api.server.until(
+            lambda: api.server.state().faults == {}, failure=lambda: "the call never came"
+        )
+        first = await api.post(
+            f"{PODS}/a/binding", {**binding, "target": {"kind": "Node", "name": "first"}}
+        )
+
+        assert first.status == 201
+        assert (await late).status == 409
+        assert api.server.get("pods", "a")["spec"]["nodeName"] == "first"
+
+
+async def test_a_server_that_ends_drops_its_late_calls() -> None:
+    async with running() as api:
+        await api.server.inject(Fault(kind=FaultKind.APPLY_LATE, seconds=3600))
+        leaving = asyncio.create_task(api.post(NODES, node("n")))
+        await api.server.until(
+            lambda: bool(api.server.calls()), failure=lambda: "the call never came"
+        )
+        leaving.cancel()
+        await asyncio.wait([leaving])
+
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    assert "a call carried out late" not in names
+
+
 # ----------------------------------------------------------------------------- watches
 
 

@@ -212,3 +212,35 @@ async def test_a_pod_made_again_does_not_fall_to_the_grace_of_the_first() -> Non
         await asyncio.sleep(0.04)
 
         assert api.server.get("pods", "a")
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "told"),
+    [
+        ({"leaseDurationSeconds": 0}, 422, "must be greater than 0"),
+        ({"leaseTransitions": -1}, 422, "must be greater than or equal to 0"),
+        ({"renewTime": "2026-01-31T08:00:00Z"}, 400, "cannot be handled as a Lease"),
+        ({"acquireTime": "2026-01-31T08:00:00.123Z"}, 400, "cannot be handled as a Lease"),
+    ],
+)
+async def test_a_lease_that_breaks_its_rules_is_refused(
+    spec: dict[str, object], status: int, told: str
+) -> None:
+    async with running() as api:
+        reply = await api.post(LEASES, {"metadata": {"name": "l"}, "spec": spec})
+
+        assert reply.refusal[0] == status
+        assert told in reply.refusal[2]
+
+
+async def test_a_lease_may_be_given_up() -> None:
+    spec = {
+        "holderIdentity": "",
+        "leaseDurationSeconds": 1,
+        "renewTime": "2026-01-31T08:00:00.000000Z",
+        "leaseTransitions": 0,
+    }
+    async with running() as api:
+        reply = await api.post(LEASES, {"metadata": {"name": "l"}, "spec": spec})
+
+        assert reply.status == 201

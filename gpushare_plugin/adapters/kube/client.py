@@ -7,20 +7,24 @@ patches of what is ours, with the UID of the object that is meant: fields that w
 not know stay as they are, and another object of the same name is left alone.
 """
 
-import random
 from collections.abc import AsyncGenerator, Mapping
 
 from gpushare_plugin.adapters.kube import reading, wire
 from gpushare_plugin.adapters.kube.failures import Call
 from gpushare_plugin.adapters.kube.listing import listed
 from gpushare_plugin.adapters.kube.reading import Reader
+from gpushare_plugin.adapters.kube.requests import (
+    list_call,
+    merge_patch,
+    read_object,
+    selected,
+    watch_call,
+)
 from gpushare_plugin.adapters.kube.transport import Transport
 from gpushare_plugin.adapters.kube.watching import WatchTimes, watched
 from gpushare_plugin.core.pods import Pod
-from gpushare_plugin.errors import ApiUnavailable
 from gpushare_plugin.ports.cluster import Listing, Node, StatusPatch, T, WatchEvent
 
-LIST_SECONDS = 60.0
 _FROM_CACHE = {"resourceVersion": "0"}
 """Kubernetes' word for: whatever the API server has in memory, in one page."""
 
@@ -46,11 +50,13 @@ class KubeClient:
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """Return one pod."""
         call = Call(verb="get", resource="pods", namespace=namespace, name=name)
-        return await self._object(call, self._pods)
+        return await read_object(self._transport, call, self._pods)
 
     async def get_node(self, name: str) -> Node:
         """Return one node."""
-        return await self._object(Call(verb="get", resource="nodes", name=name), self._nodes)
+        return await read_object(
+            self._transport, Call(verb="get", resource="nodes", name=name), self._nodes
+        )
 
     async def list_pods(
         self, *, field_selector: str = "", label_selector: str = "", from_cache: bool = False
@@ -60,8 +66,8 @@ class KubeClient:
         `from_cache` spares the API server a read of all pods in etcd; the answer may be
         a little old, and comes in one page: for one node's pods, not for a cluster's.
         """
-        query = _selected(field_selector, label_selector) | (_FROM_CACHE if from_cache else {})
-        return await listed(self._transport, _list("pods", query), self._pods)
+        query = selected(field_selector, label_selector) | (_FROM_CACHE if from_cache else {})
+        return await listed(self._transport, list_call("pods", query), self._pods)
 
     def watch_pods(
         self, *, version: str, field_selector: str = "", label_selector: str = ""
@@ -71,19 +77,19 @@ class KubeClient:
         Ends when the server ends it, which it does every few minutes: watch again, from
         the last version. Raises ApiExpired when the version is forgotten: list again.
         """
-        return self._watch("pods", _selected(field_selector, label_selector), version, self._pods)
+        return self._watch("pods", selected(field_selector, label_selector), version, self._pods)
 
     async def list_nodes(self) -> Listing[Node]:
         """Return all nodes, as of one version."""
-        return await listed(self._transport, _list("nodes", {}), self._nodes)
+        return await listed(self._transport, list_call("nodes", {}), self._nodes)
 
     async def list_node(self, name: str) -> Listing[Node]:
         """Return one node, or none, with the version to watch it from."""
-        return await listed(self._transport, _list("nodes", _only(name)), self._nodes)
+        return await listed(self._transport, list_call("nodes", selected(name=name)), self._nodes)
 
     def watch_node(self, name: str, *, version: str) -> AsyncGenerator[WatchEvent[Node], None]:
         """Yield what happens to one node; as `watch_pods`."""
-        return self._watch("nodes", _only(name), version, self._nodes)
+        return self._watch("nodes", selected(name=name), version, self._nodes)
 
     # ------------------------------------------------------------------------ writing
 
@@ -94,14 +100,14 @@ class KubeClient:
             resource="pods/status",
             namespace=namespace,
             name=name,
-            body=_merge_patch(patch),
+            body=merge_patch(patch),
         )
-        return await self._object(call, self._pods)
+        return await read_object(self._transport, call, self._pods)
 
     async def patch_node_status(self, name: str, patch: StatusPatch) -> Node:
         """Change a node; raises ApiConflict if its UID is another one."""
-        call = Call(verb="patch", resource="nodes/status", name=name, body=_merge_patch(patch))
-        return await self._object(call, self._nodes)
+        call = Call(verb="patch", resource="nodes/status", name=name, body=merge_patch(patch))
+        return await read_object(self._transport, call, self._nodes)
 
     async def create_event(self, namespace: str, event: Mapping[str, object]) -> None:
         """Write a Kubernetes event: see `recorder`."""
@@ -122,48 +128,9 @@ class KubeClient:
             )
         )
 
-    # ------------------------------------------------------------------------ both
-
-    async def _object(self, call: Call, reader: Reader[T]) -> T:
-        body = await self._transport.answer(call)
-        try:
-            return reader.read(body).item
-        except wire.Garbled as error:
-            raise ApiUnavailable(f"{call}: the answer is garbled: {error}; try again") from error
-
     def _watch(
-        self, resource: str, selected: Mapping[str, str], version: str, reader: Reader[T]
+        self, resource: str, query: Mapping[str, str], version: str, reader: Reader[T]
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        # Not all at once: the daemons of a cluster were cut off together when it restarted.
-        life_seconds = self._times.life_seconds * (1 + random.random())  # noqa: S311
-        query = {
-            **selected,
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": str(int(life_seconds)),
-        }
-        call = Call(verb="watch", resource=resource, query=query)
+        call = watch_call(resource, query, version=version, life_seconds=self._times.life_seconds)
         silence_seconds = self._times.silence_seconds
         return watched(self._transport, call, reader, silence_seconds=silence_seconds)
-
-
-def _selected(field_selector: str, label_selector: str) -> dict[str, str]:
-    selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
-    return {key: selector for key, selector in selectors.items() if selector}
-
-
-def _only(name: str) -> dict[str, str]:
-    return _selected(f"metadata.name={name}", "")
-
-
-def _list(resource: str, query: Mapping[str, str]) -> Call:
-    return Call(verb="list", resource=resource, query=query, timeout_seconds=LIST_SECONDS)
-
-
-def _merge_patch(patch: StatusPatch) -> bytes:
-    parts = {"annotations": patch.annotations, "labels": patch.labels}
-    metadata = {"uid": patch.uid, **{key: part for key, part in parts.items() if part}}
-    return wire.encoded(
-        {"metadata": metadata, **({"status": patch.status} if patch.status else {})}
-    )

@@ -32,9 +32,11 @@ class Call:
     """One request, in the words of Kubernetes' own authorization."""
 
     verb: str
-    """get, list, watch, patch or create."""
+    """get, list, watch, create, update or patch."""
     resource: str
     """With its subresource: `pods/status`."""
+    api: str = "/api/v1"
+    """Where the group and version of the resource are served."""
     namespace: str = ""
     name: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Call:
         """The path of the URL."""
         resource, _, subresource = self.resource.partition("/")
         scope = f"namespaces/{self.namespace}/" if self.namespace else ""
-        parts = [f"/api/v1/{scope}{resource}", self.name, subresource]
+        parts = [f"{self.api}/{scope}{resource}", self.name, subresource]
         return "/".join(part for part in parts if part)
 
     def __str__(self) -> str:

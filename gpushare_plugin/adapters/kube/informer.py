@@ -6,6 +6,8 @@ Rule 2: what a relist does not show any more is gone, whoever missed its end.
 Rule 3: no event of a version that was already passed is believed.
 Rule 4: no failure ends it, and none is passed over: each change of state is one log
 line, and `stale_seconds` tells how old the picture may be.
+Rule 5: a relist that was asked for (`relist`) goes before all else; if it fails, the
+watch goes on where it was.
 Knows no HTTP.
 """
 
@@ -15,6 +17,7 @@ from contextlib import aclosing
 from types import MappingProxyType
 from typing import Generic, Protocol
 
+from gpushare_plugin.adapters.kube.relisting import Relists, answer
 from gpushare_plugin.errors import ApiError, ApiExpired, ApiThrottled
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.ports.cluster import (
@@ -94,6 +97,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._alive_at_seconds = clock()
         self._trouble: type | None = _NotYet
+        self._relists = Relists(source.what)
         self._log = log.bind(what=source.what)
 
     @property
@@ -119,19 +123,50 @@ class Informer(Generic[T]):
                     rest_seconds = error.retry_after_seconds
             if self._clock() - begun_seconds >= STEADY_SECONDS:
                 self._waits.reset()
-            if not progress:
-                await asyncio.sleep(max(rest_seconds, self._waits.next_seconds()))
+            if not (progress or self._relists):
+                async with self._relists.until_asked():
+                    await asyncio.sleep(max(rest_seconds, self._waits.next_seconds()))
+
+    async def relist(self, *, timeout_seconds: float) -> None:
+        """List now, from etcd, instead of what goes on; return once that list is held.
+
+        Raises:
+            ApiError: it failed, or took longer; what was held before is held on.
+        """
+        await self._relists.asked(timeout_seconds=timeout_seconds)
 
     async def _live(self) -> bool:
         """List if need be, and watch once; say whether the watch told of any version."""
-        if self._version is None:
-            self._replace(await self._source.listing(first=not self.synced.is_set()))
+        if self._relists:
+            await self._relist()
         before = self._version
-        async with aclosing(self._source.watch(self._version or "")) as events:
-            async for event in events:
-                self._apply(event)
-                self._alive()
+        async with self._relists.until_asked():
+            if self._version is None:
+                self._replace(await self._source.listing(first=not self.synced.is_set()))
+            before = self._version
+            async with aclosing(self._source.watch(self._version or "")) as events:
+                async for event in events:
+                    self._apply(event)
+                    self._alive()
         return self._version != before
+
+    async def _relist(self) -> None:
+        """List for those who asked, within the longest time that one of them gave."""
+        asked = self._relists.take()
+        loop = asyncio.get_running_loop()
+        seconds = max(each.until_seconds for each in asked) - loop.time()
+        try:
+            async with asyncio.timeout(seconds):
+                listing = await self._source.listing(first=False)
+        except TimeoutError:
+            error = self._relists.late(seconds)
+            answer(asked, error)
+            raise error from None
+        except ApiError as error:
+            answer(asked, error)
+            raise
+        self._replace(listing)
+        answer(asked)
 
     def _replace(self, listing: Listing[T]) -> None:
         """Make what is held equal to a list, the gone first: nothing is held twice."""

@@ -17,8 +17,10 @@ from gpushare_plugin.errors import ApiExpired, ApiUnavailable
 from gpushare_plugin.ports.cluster import Listing, T, Versioned
 
 PAGE_OBJECTS = 100
+MOST_PAGE_OBJECTS = 500
+"""As many as the clients of Kubernetes itself ask for."""
 PAGE_BYTES = 1 << 20
-"""A page over this makes the next ones shorter: a pod may be as large as its devices are many."""
+"""Pages grow and shrink towards this: a pod may be as large as its devices are many."""
 TURN_BYTES = 1 << 18
 """How much is decoded before others may run: about a millisecond's work."""
 TRIES = 3
@@ -62,8 +64,9 @@ async def _pages(transport: Transport, call: Call) -> AsyncIterator[reading.Page
         token = page.next_page
         if not token:
             return
-        if len(body) > PAGE_BYTES:
-            limit = max(1, limit * PAGE_BYTES // len(body))
+        # Doubled at most: the next objects may be larger than these.
+        fitting = limit * PAGE_BYTES // len(body)
+        limit = max(1, min(fitting, 2 * limit, MOST_PAGE_OBJECTS))
 
 
 async def _decoded(objects: Iterable[wire.Json], reader: Reader[T]) -> AsyncIterator[Versioned[T]]:
@@ -73,4 +76,6 @@ async def _decoded(objects: Iterable[wire.Json], reader: Reader[T]) -> AsyncIter
         if turn_bytes > TURN_BYTES:
             turn_bytes = 0
             await asyncio.sleep(0)
-        yield reader.read(raw)
+        found = reader.read(raw)
+        if reader.keeps(found):
+            yield found

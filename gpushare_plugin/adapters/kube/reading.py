@@ -34,6 +34,8 @@ _pod = wire.decoding(wire.PodObject)
 _outline = wire.decoding(wire.PodOutline)
 _node = wire.decoding(wire.NodeObject)
 
+_NOTHING: Mapping[str, str] = {}
+"""Shared: of thousands of objects, most say nothing of what is asked for."""
 _PHASES: Mapping[str, Phase] = {"": Phase.PENDING, **{phase.value: phase for phase in Phase}}
 
 
@@ -62,11 +64,21 @@ def page(body: bytes) -> Page:
 
 
 class Reader(Generic[T]):
-    """Reads the objects of one kind."""
+    """Reads the objects of one kind, and says which of them are kept."""
 
-    def __init__(self, read: Callable[[wire.Json], Versioned[T]]) -> None:
+    def __init__(
+        self,
+        read: Callable[[wire.Json], Versioned[T]],
+        *,
+        keeps: Callable[[T], bool] | None = None,
+    ) -> None:
         """`read` makes a value of one object's JSON; it raises wire.Garbled."""
         self.read = read
+        self._keeps = keeps
+
+    def keeps(self, found: Versioned[T]) -> bool:
+        """Say whether the object is one of those that are asked for; lists leave others out."""
+        return self._keeps is None or self._keeps(found.item)
 
     def event(self, line: bytes) -> WatchEvent[T] | Answer:
         """Read one line of a watch; an Answer is the server's refusal to go on.
@@ -77,7 +89,8 @@ class Reader(Generic[T]):
         envelope = _envelope(line)
         match envelope.type:
             case "ADDED" | "MODIFIED":
-                return Present(self.read(envelope.object))
+                found = self.read(envelope.object)
+                return Present(found) if self.keeps(found) else Deleted(found)
             case "DELETED":
                 return Deleted(self.read(envelope.object))
             case "BOOKMARK":
@@ -88,38 +101,74 @@ class Reader(Generic[T]):
                 raise wire.Garbled(f"event {other!r}, expected one of the five of a watch")
 
 
-def _versioned(meta: wire.Metadata, item: T) -> Versioned[T]:
+def versioned(meta: wire.Metadata | wire.Identity, item: T) -> Versioned[T]:
+    """Return the item at its version; raises wire.Garbled where it does not say who it is."""
     if not (meta.uid and meta.name and meta.resource_version):
         raise wire.Garbled("no metadata.uid, name or resourceVersion, expected those of an object")
     return Versioned(uid=meta.uid, version=meta.resource_version, item=item)
 
 
-def node_reader() -> Reader[Node]:
-    """Return the reader of nodes."""
-    return Reader(_read_node)
+def node_reader(
+    resources: Iterable[str] | None = None,
+    *,
+    annotation_prefixes: tuple[str, ...] = ("",),
+    labels: bool = True,
+) -> Reader[Node]:
+    """Return the reader of nodes: only these resources (None for all), annotations, labels."""
+    wanted = None if resources is None else frozenset(resources)
+    return Reader(_Nodes(wanted, annotation_prefixes, labels=labels).read)
 
 
-def _read_node(body: wire.Json) -> Versioned[Node]:
-    found = _node(body)
-    meta, status = found.metadata, found.status
-    node = Node(
-        name=meta.name,
-        uid=meta.uid,
-        labels=meta.labels,
-        annotations=meta.annotations,
-        capacity=status.capacity,
-        allocatable=status.allocatable,
-        ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions),
-        unschedulable=found.spec.unschedulable,
-    )
-    return _versioned(meta, node)
+class _Nodes:
+    def __init__(
+        self,
+        resources: frozenset[str] | None,
+        annotation_prefixes: tuple[str, ...],
+        *,
+        labels: bool,
+    ) -> None:
+        self._resources = resources
+        self._prefixes = annotation_prefixes
+        self._labels = labels
+
+    def read(self, body: wire.Json) -> Versioned[Node]:
+        found = _node(body)
+        meta, status = found.metadata, found.status
+        node = Node(
+            name=meta.name,
+            uid=meta.uid,
+            labels=meta.labels if self._labels else _NOTHING,
+            annotations=_beginning(meta.annotations, self._prefixes),
+            capacity=self._quantities(status.capacity),
+            allocatable=self._quantities(status.allocatable),
+            ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions),
+            unschedulable=found.spec.unschedulable,
+        )
+        return versioned(meta, node)
+
+    def _quantities(self, found: Mapping[str, str]) -> Mapping[str, str]:
+        if self._resources is None:
+            return found
+        return {name: found[name] for name in self._resources & found.keys()} or _NOTHING
 
 
 def pod_reader(
-    resources: Iterable[str], *, annotation_prefixes: tuple[str, ...] = ("",)
+    resources: Iterable[str],
+    *,
+    annotation_prefixes: tuple[str, ...] = ("",),
+    asking_only: bool = False,
 ) -> Reader[Pod]:
-    """Return the reader of pods: only these resources, only annotations that begin so."""
-    return Reader(_Pods(frozenset(resources), annotation_prefixes).read)
+    """Return the reader of pods: only these resources, only annotations that begin so.
+
+    `asking_only` keeps those that ask for one of the resources, or may: a spec that does
+    not parse.
+    """
+    read = _Pods(frozenset(resources), annotation_prefixes).read
+    return Reader(read, keeps=_asks if asking_only else None)
+
+
+def _asks(pod: Pod) -> bool:
+    return bool(pod.fault) or any(container.requests for container in pod.containers)
 
 
 class _Pods:
@@ -146,15 +195,12 @@ class _Pods:
             node_name=found.spec.node_name,
             phase=_PHASES.get(found.status.phase, Phase.UNKNOWN),
             terminating=meta.deletion_timestamp is not None,
-            annotations=self._annotations(meta.annotations),
+            annotations=_beginning(meta.annotations, self._prefixes),
+            priority=found.spec.priority,
+            scheduler_name=found.spec.scheduler_name,
             fault=f"pod {meta.namespace}/{meta.name}: {'; '.join(faults)}" if faults else "",
         )
-        return _versioned(meta, pod)
-
-    def _annotations(self, found: Mapping[str, str]) -> Mapping[str, str]:
-        if self._prefixes == ("",):
-            return found
-        return {key: text for key, text in found.items() if key.startswith(self._prefixes)}
+        return versioned(meta, pod)
 
     def _containers(self, spec: wire.PodSpec, faults: list[str]) -> Iterator[Container]:
         for container in spec.init_containers:
@@ -176,6 +222,12 @@ class _Pods:
             except QuantityError as error:
                 faults.append(f"spec.{field}[{found.name}].resources.{error}")
         return Container(name=found.name, kind=kind, requests=requests)
+
+
+def _beginning(found: Mapping[str, str], prefixes: tuple[str, ...]) -> Mapping[str, str]:
+    if prefixes == ("",):
+        return found
+    return {key: text for key, text in found.items() if key.startswith(prefixes)} or _NOTHING
 
 
 def _units(resources: wire.Resources, resource: str) -> int:

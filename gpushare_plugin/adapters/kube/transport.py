@@ -5,11 +5,12 @@ errors, and each answer that is no success, becomes an ApiError here.
 Rule 2: a 401 is asked again once, with the credentials read anew: a token that was
 replaced a moment ago is no reason to fail.
 Rule 3: no answer is waited for without end; a body that stops coming is an error.
-Rule 4: no retry otherwise, but of a read whose kept connection the server had just
-closed (aiohttp does that): how often and how soon is the caller's to know.
+Rule 4: no retry otherwise, but of a read or an update whose kept connection the server
+had just closed (aiohttp does that): how often and how soon is the caller's to know.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -19,7 +20,7 @@ import aiohttp
 
 import gpushare_plugin
 from gpushare_plugin.adapters.kube import wire
-from gpushare_plugin.adapters.kube.credentials import Credentials
+from gpushare_plugin.adapters.kube.credentials import Credentials, verifying
 from gpushare_plugin.adapters.kube.failures import Answer, Call, failure
 from gpushare_plugin.errors import ApiError, ApiUnavailable
 
@@ -29,8 +30,19 @@ KEEP_ALIVE_SECONDS = 60.0
 """Less than the API server's own 90 s, so that it is we who close an idle connection."""
 READ_BUFFER_BYTES = 256 * 1024
 
-_METHODS = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "patch": "PATCH"}
-_CONTENT_TYPES = {"create": "application/json", "patch": "application/merge-patch+json"}
+_METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "watch": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+}
+_CONTENT_TYPES = {
+    "create": "application/json",
+    "update": "application/json",
+    "patch": "application/merge-patch+json",
+}
 
 
 class Transport:
@@ -39,6 +51,9 @@ class Transport:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._endpoint = credentials.endpoint
+        # aiohttp's own context trusts nobody in the daemon: see `app.aiohttp_import`.
+        through_tls = (self._endpoint.proxy or "").startswith("https:")
+        self._proxy_tls: ssl.SSLContext | bool = verifying() if through_tls else True
 
     async def __aenter__(self) -> Self:
         # aiohttp's own trust in the environment would read .netrc as well: see `proxies`.
@@ -124,7 +139,7 @@ class Transport:
             allow_redirects=False,
             proxy=self._endpoint.proxy,
             # Another context is another pool: a new authority is asked for at once.
-            ssl=self._credentials.tls() or True,
+            ssl=self._credentials.tls() or self._proxy_tls,
             server_hostname=self._endpoint.server_name,
         )
 

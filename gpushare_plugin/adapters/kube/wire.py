@@ -56,6 +56,8 @@ class PodSpec(Struct, frozen=True, gc=False, rename="camel"):
     node_name: str = ""
     containers: list[ContainerSpec] = []
     init_containers: list[ContainerSpec] = []
+    priority: int = 0
+    scheduler_name: str = ""
 
 
 class PodStatus(Struct, frozen=True, gc=False):
@@ -113,6 +115,52 @@ class PodOutline(Struct, frozen=True, gc=False):
     metadata: Metadata = Metadata()
     spec: BoundTo = BoundTo()
     status: PodStatus = PodStatus()
+
+
+class Identity(Struct, frozen=True, gc=False, rename="camel"):
+    """Which object it is, at which version; annotations and the rest are passed over."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class UnhealthyData(Struct, frozen=True, gc=False):
+    """Of a ConfigMap's data, the list of unhealthy cards alone."""
+
+    gpus: str = ""
+
+
+class ConfigMapObject(Struct, frozen=True, gc=False):
+    """A ConfigMap."""
+
+    metadata: Identity = Identity()
+    data: UnhealthyData | None = None
+
+
+class LeaseSpec(Struct, frozen=True, gc=False, rename="camel"):
+    """The spec of a Lease; each field may be missing."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class LeaseObject(Struct, frozen=True, gc=False):
+    """A Lease."""
+
+    metadata: Identity = Identity()
+    spec: LeaseSpec = LeaseSpec()
+
+
+class LeaseDocument(Struct, frozen=True, gc=False):
+    """A Lease whose parts are left as they were written, to be sent back."""
+
+    metadata: Raw
+    spec: dict[str, Raw] = {}
 
 
 class AnyObject(Struct, frozen=True, gc=False):

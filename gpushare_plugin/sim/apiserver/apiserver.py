@@ -43,6 +43,7 @@ class SimApiServer(Looking):
         trace: TracebackType | None,
     ) -> None:
         await self.go_away()
+        await self._interior.late_calls.end()
         self._interior.graces.end()
         self._listener.give_up()
 

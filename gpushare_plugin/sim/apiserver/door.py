@@ -114,7 +114,10 @@ class Door:
         )
         if target.verb == "watch":
             return await self._watch(request, number, call)
-        answer = self._interior.calls.answer(call)
+        if late := self._interior.faults.take(target, FaultKind.APPLY_LATE):
+            answer = await self._interior.late_calls.answer(call, seconds=late.seconds)
+        else:
+            answer = self._interior.calls.answer(call)
         if self._interior.faults.take(target, FaultKind.LOSE_ANSWER):
             _abort(request)
             # Ends at once: a handler does not outlive its connection.

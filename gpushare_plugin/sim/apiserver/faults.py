@@ -24,6 +24,8 @@ class FaultKind(StrEnum):
     """The call waits for `seconds` before anything is done."""
     LOSE_ANSWER = "lose-answer"
     """The call is done, and the connection breaks before the answer."""
+    APPLY_LATE = "apply-late"
+    """The call is done after `seconds`, even if its client has gone by then."""
     SILENT_WATCH = "silent-watch"
     """A watch opens and then says nothing, nor ends: a half-open connection."""
     DROP_EVENTS = "drop-events"

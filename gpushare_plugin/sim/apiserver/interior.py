@@ -8,6 +8,7 @@ from gpushare_plugin.sim.apiserver.calls import Calls
 from gpushare_plugin.sim.apiserver.faults import FaultsInForce
 from gpushare_plugin.sim.apiserver.graces import Graces
 from gpushare_plugin.sim.apiserver.journal import Journal
+from gpushare_plugin.sim.apiserver.late_calls import LateCalls
 from gpushare_plugin.sim.apiserver.objects import Objects
 from gpushare_plugin.sim.apiserver.pages import Pages
 from gpushare_plugin.sim.apiserver.settings import ApiServerSettings
@@ -30,6 +31,7 @@ class Interior:
     objects: Objects
     watches: Watches
     calls: Calls
+    late_calls: LateCalls
 
     @classmethod
     def of(cls, settings: ApiServerSettings) -> Self:
@@ -43,6 +45,7 @@ class Interior:
         graces = Graces(store, enforced=settings.grace_enforced, scale=settings.grace_scale)
         writing = Writing(store, graces)
         faults, gate = FaultsInForce(), Gate()
+        calls = Calls(Pages(store), writing, gate)
         return cls(
             settings=settings,
             journal=journal,
@@ -53,5 +56,6 @@ class Interior:
             writing=writing,
             objects=Objects(store, writing),
             watches=Watches(store, faults, settings, changed=journal.changed),
-            calls=Calls(Pages(store), writing, gate),
+            calls=calls,
+            late_calls=LateCalls(calls),
         )

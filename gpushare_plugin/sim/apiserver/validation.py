@@ -10,6 +10,7 @@ from typing import Any
 from gpushare_plugin.sim.apiserver.kinds import (
     CONFIG_MAP,
     EVENT,
+    LEASE,
     NEW_EVENT,
     NODE,
     POD,
@@ -26,6 +27,12 @@ _QUANTITY = re.compile(
     r"[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?",
 )
 _WHOLE = re.compile(r"\+?\d+(\.0*)?([KMGTPE]i|[kMGTPE]|[eE]\+?\d+)?")
+_MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+"""Exactly six digits behind the point: the server takes no fewer and no more."""
+_LEASE_NUMBERS = (
+    ("leaseDurationSeconds", 1, "greater than 0"),
+    ("leaseTransitions", 0, "greater than or equal to 0"),
+)
 _LABEL_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
     "'.', and must start and end with an alphanumeric character"
@@ -45,6 +52,8 @@ def checked(kind: Kind, value: Json) -> Json:
         _words(kind, value, "data", inside="")
     if kind in {EVENT, NEW_EVENT}:
         _check_event(kind, name, value)
+    if kind is LEASE:
+        _check_lease(name, dig(value, ("spec",)) or {})
     return _with_quantities(name, value) if kind is NODE else value
 
 
@@ -128,6 +137,20 @@ def _check_event(kind: Kind, name: str, event: Json) -> None:
         for field in _NEW_EVENT_NEEDS:
             if not event.get(field):
                 raise invalid(kind, name, field, "Required value")
+
+
+def _check_lease(name: str, spec: Json) -> None:
+    for field in ("acquireTime", "renewTime"):
+        text = spec.get(field)
+        if text is not None and not _MICRO_TIME.fullmatch(str(text)):
+            raise bad_request(
+                'Lease in version "v1" cannot be handled as a Lease: parsing time "\\"'
+                f'{text}\\"" as "2006-01-02T15:04:05.000000Z07:00": cannot parse'
+            )
+    for field, least, rule in _LEASE_NUMBERS:
+        number = spec.get(field)
+        if number is not None and number < least:
+            raise invalid(LEASE, name, f"spec.{field}", f"Invalid value: {number}: must be {rule}")
 
 
 def _with_quantities(name: str, node: Json) -> Json:

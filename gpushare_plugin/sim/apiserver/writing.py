@@ -132,6 +132,8 @@ class Writing:
         name = write.target.name or dig(binding, ("metadata", "name")) or ""
         check_binding(binding, name)
         pod = replace(write.target, kind=POD, name=name)
+        # Policies are asked about the Binding, before anybody looks at the pod.
+        self._ask(write, Operation.CREATE, name, None, binding)
         stored = self.found(pod)
         self._check_preconditions(
             stored,
@@ -139,7 +141,6 @@ class Writing:
             version=dig(binding, ("metadata", "resourceVersion")),
         )
         after = checked(POD, bound(stored.value(), binding, now=timestamp()))
-        self._ask(write, Operation.CREATE, name, None, binding)
         self._commit(replace(write, target=pod), after)
 
     def found(self, target: Target) -> StoredObject:

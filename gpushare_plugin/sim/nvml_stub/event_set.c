@@ -5,12 +5,13 @@
 #include <time.h>
 
 #include "gate.h"
+#include "news.h"
 
 enum { MAX_SETS = 64, MAX_WAITING_EVENTS = 256 };
 
-/* How late an event may be. Waiting polls, since events come from a file that
- * another process writes. */
-static const int64_t POLL_MS = 10;
+/* How late the end of a wait may be that another thread of this process brings about,
+ * by a shutdown or by freeing the set. The events file wakes a wait at once. */
+static const int64_t LOOK_MS = 250;
 
 struct event_set {
     uintptr_t serial; /* 0: free */
@@ -159,16 +160,12 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void sleep_ms(int64_t ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
-}
-
 /* Enters anew at each look, so that a shutdown, a freed set and a failing call
  * end a wait that has begun. */
 EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *event, unsigned timeout_ms)
 {
     int64_t deadline_ms = now_ms() + timeout_ms;
+    news_listen(events_file());
     for (;;) {
         nvmlReturn_t answer = enter(CALL_nvmlEventSetWait_v2);
         if (answer == NVML_SUCCESS)
@@ -178,6 +175,6 @@ EXPORT nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t handle, nvmlEventData_t *
         int64_t rest_ms = deadline_ms - now_ms();
         if (answer != NVML_ERROR_TIMEOUT || rest_ms <= 0)
             return answer;
-        sleep_ms(rest_ms < POLL_MS ? rest_ms : POLL_MS);
+        news_wait(rest_ms < LOOK_MS ? rest_ms : LOOK_MS);
     }
 }

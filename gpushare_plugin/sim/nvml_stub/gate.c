@@ -72,6 +72,11 @@ static void catch_up(void)
         read_events(events_path, &events_cursor);
 }
 
+const char *events_file(void)
+{
+    return events_path;
+}
+
 static nvmlReturn_t init(void)
 {
     if (!loaded && !load())

@@ -37,6 +37,10 @@ nvmlReturn_t check_card(enum call call, const struct card *card);
 
 nvmlReturn_t leave(nvmlReturn_t answer);
 
+/* The path of the events file; empty if there is none. It changes only while nobody has
+ * NVML open. */
+const char *events_file(void);
+
 nvmlDevice_t handle_of(uintptr_t serial);
 
 /* Fills a caller's buffer of `length` bytes, the NUL included. */

@@ -1,0 +1,3 @@
+module gpushare/bench/peers/filter
+
+go 1.21
