@@ -7,9 +7,11 @@ Rule: names have 30 characters, nodes and pods 8 KB.
 """
 
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from bench.cluster import pod
@@ -28,6 +30,8 @@ POD_UNITS = 8
 FULL_SHARE = 10
 """One node in so many is full."""
 UNIT_MIB = 1019
+GOROUTINES = 16
+"""kube-scheduler's `parallelism`."""
 FILLER = [{"name": f"SETTING_{n}", "value": "x" * 100} for n in range(42)]
 IMAGES = [{"names": [f"registry.example/image-{n}@sha256:{'0' * 64}"]} for n in range(45)]
 
@@ -90,7 +94,7 @@ async def fill(api: ApiServerControl, scale: Scale) -> None:
 def node_object(name: str) -> dict[str, Any]:
     """Return a node of eight cards as our node daemon leaves it."""
     gpus = [
-        {"index": index, "uuid": f"GPU-{name}-{index}", "model": "H200", "units": UNITS_A_CARD}
+        {"index": index, "uuid": uuid(name, index), "model": "H200", "units": UNITS_A_CARD}
         for index in range(CARDS)
     ]
     record = {"v": 1, "unit_mib": UNIT_MIB, "isolation": "none", "gpus": gpus}
@@ -106,6 +110,12 @@ def node_object(name: str) -> dict[str, Any]:
             "images": IMAGES,
         },
     }
+
+
+def uuid(name: str, index: int) -> str:
+    """Return a card's UUID, of the form that NVIDIA's have; its first part tells it from others."""
+    number = name.split("-")[-2]
+    return f"GPU-{number}00{index}-0000-4000-8000-000000000000"
 
 
 def asking_pod(name: str, *, units: int, cards: str, node: str = NODE_NAME) -> dict[str, Any]:
@@ -137,17 +147,38 @@ def _filled(value: dict[str, Any]) -> dict[str, Any]:
 def names_bodies(names: Sequence[str], count: int, *, same_list: bool) -> list[bytes]:
     """Return so many ExtenderArgs by names, each for another pod.
 
-    Unless it is the same list, each has its own order: kube-scheduler goes over the nodes in
-    16 goroutines, and from another one each time.
+    Unless it is the same list, each has an order of its own, as kube-scheduler's lists do.
     """
-    chaos = random.Random(1)  # noqa: S311  # disorder, no secret
-    order, bodies = list(names), []
-    chaos.shuffle(order)
+    draw = random.Random(1)  # noqa: S311  # disorder, no secret
+    order, bodies = _as_scheduler(names, draw), []
     for number in range(count):
-        if not same_list:
-            chaos.shuffle(order)
+        order = order if same_list else _as_scheduler(names, draw)
         bodies.append(_extender_args(f"asked-{number}", NodeNames=order))
     return bodies
+
+
+def _as_scheduler(names: Sequence[str], draw: random.Random) -> list[str]:
+    """Return the names as kube-scheduler finds them fit.
+
+    It begins at another node each time, and 16 goroutines each take the next piece, whose
+    length is the root of the number of nodes (`pkg/scheduler/framework/parallelize`).
+    """
+    start = draw.randrange(len(names))
+    rotated = [*names[start:], *names[:start]]
+    length = math.isqrt(len(names)) + 1
+    pieces = iter([rotated[at : at + length] for at in range(0, len(rotated), length)])
+    at_work = [iter(piece) for piece in islice(pieces, GOROUTINES)]
+    found: list[str] = []
+    while at_work:
+        which = draw.randrange(len(at_work))
+        name = next(at_work[which], None)
+        if name is not None:
+            found.append(name)
+        elif (piece := next(pieces, None)) is not None:
+            at_work[which] = iter(piece)
+        else:
+            del at_work[which]
+    return found
 
 
 def nodes_body(names: Sequence[str]) -> bytes:

@@ -47,7 +47,7 @@ def as_json(rows: Sequence[Row], about: dict[str, Any]) -> str:
 
 def show(rows: Sequence[Row], about: dict[str, Any], console: Console) -> None:
     """Print the table."""
-    table = Table(title="The node daemon, each row beside a baseline: median (range)")
+    table = Table(title="Each row beside a baseline: median (range)")
     for heading in HEADINGS:
         is_text = heading in {"path", "baseline is"}
         table.add_column(heading, justify="left" if is_text else "right")
@@ -68,8 +68,8 @@ def show(rows: Sequence[Row], about: dict[str, Any], console: Console) -> None:
             console.print(f"{each.name}: {each.note}.", highlight=False)
     console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
     console.print(
-        "Both sides are processes of their own; the client, grpc.aio in this process, is in"
-        " the figures of both alike."
+        "Both sides are processes of their own; the client, in this process, is in the figures"
+        " of both alike."
     )
     broken = [each for each in rows if each.holds is False]
     held = sum(each.holds is True for each in rows)

@@ -1,16 +1,16 @@
 """The cluster itself, before anything of ours is in it."""
 
-from e2e.cluster.cluster import Cluster
-from e2e.cluster.images import BUSYBOX
+import pytest
+
+from e2e import pods
+from e2e.cluster.foreign import Kubernetes
+
+pytestmark = pytest.mark.usefixtures("no_pods_left")
 
 
-def test_a_pod_runs(cluster: Cluster) -> None:
-    container = {"name": "main", "image": BUSYBOX, "command": ["sleep", "1000"]}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"}, "spec": spec}
-    cluster.kubectl.apply(pod)
+def test_a_pod_runs(cluster: Kubernetes) -> None:
+    cluster.kubectl.apply(pods.pod("plain", 0))
 
-    cluster.kubectl.wait_phase("plain", ["Running"])
+    pods.wait_running(cluster, 1)
 
     assert cluster.kubectl("exec", "plain", "--", "echo", "hello") == "hello\n"
-    cluster.kubectl.delete("pod", "plain")

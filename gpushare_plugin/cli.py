@@ -27,6 +27,8 @@ from gpushare_plugin.logs import configure, event_logger
 
 EXIT_CANNOT_WORK = 1
 EXIT_BAD_CONFIGURATION = 2
+EXTENDER_LARGE_BYTES = 4 << 20
+"""A call about 5,000 nodes takes a dozen buffers of 200 KB, which stay in the heap."""
 
 log = event_logger(__name__)
 
@@ -98,7 +100,7 @@ def _extender(config_file: str | None, **given: str | None) -> None:
     async def run(config: ExtenderConfig) -> None:
         await ExtenderDaemon(config).run()
 
-    asyncio.run(run_until_stopped(load, run))
+    asyncio.run(run_until_stopped(load, run, large_bytes=EXTENDER_LARGE_BYTES))
 
 
 def _given(options: Mapping[str, str | None]) -> dict[str, str]:

@@ -20,9 +20,9 @@ from gpushare_plugin.logs import configure, event_logger
 
 log = event_logger(__name__)
 
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
-"""glibc's numbers for the most heaps, and for what is large (malloc.h)."""
-_LARGE_BYTES = 128 * 1024
+_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1
+"""glibc's numbers for the most heaps, for what is large, and for what is kept (malloc.h)."""
+LARGE_BYTES = 128 * 1024
 """glibc's own default, which stays as it is once it has been set."""
 
 Config = TypeVar("Config", NodeConfig, ExtenderConfig)
@@ -38,13 +38,18 @@ class Request(Enum):
 async def run_until_stopped(
     load: Callable[[], Config],
     run: Callable[[Config], Coroutine[Any, Any, None]],
+    *,
+    large_bytes: int = LARGE_BYTES,
 ) -> None:
     """Run under the configuration, anew after each SIGHUP, until SIGTERM or SIGINT.
+
+    Memory from `large_bytes` on is the system's again as soon as it is free: that is small
+    for who rests, and costs page faults for who takes and frees such buffers all the time.
 
     Raises:
         GpushareError: the daemon cannot work, and no earlier configuration did.
     """
-    _share_one_heap()
+    _share_one_heap(large_bytes)
     requests = _signals()
     config = load()
     last_good: Config | None = None
@@ -117,7 +122,7 @@ def _raise_cause(running: "asyncio.Task[None]") -> None:
         raise error
 
 
-def _share_one_heap() -> None:
+def _share_one_heap(large_bytes: int) -> None:
     """Let all threads to come take memory from one heap of the C library: mallopt(3).
 
     glibc gives threads heaps of their own, and what is free in one serves no other; and
@@ -127,7 +132,8 @@ def _share_one_heap() -> None:
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, large_bytes)
+        mallopt(_M_TRIM_THRESHOLD, large_bytes)
 
 
 def _signals() -> "asyncio.Queue[Request]":

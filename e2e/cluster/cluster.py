@@ -1,7 +1,9 @@
 """The whole cluster: control plane, two nodes, images."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 from e2e import binaries
 from e2e.cluster import images
@@ -27,6 +29,11 @@ class Cluster:
         }
         self.scheduler = self._scheduler()
 
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes."""
+        return tuple(self.nodes)
+
     def start(self) -> None:
         """Start all; return once both nodes are Ready."""
         self.control_plane.start()
@@ -42,9 +49,10 @@ class Cluster:
             for archive in archives:
                 node.import_image(archive)
             node.run_kubelet()
+        self.configure_scheduler()
         self.scheduler.start()
         wait_until(self.ready, what="both nodes Ready", seconds=READY_SECONDS)
-        wait_until(self._has_default_account, what="the default service account", seconds=60)
+        self.kubectl.make_namespace()
 
     def stop(self) -> None:
         """Stop all."""
@@ -64,19 +72,25 @@ class Cluster:
         }
         return len(states) == len(NODES) and all(states.values())
 
-    def _has_default_account(self) -> bool:
-        return bool(self.kubectl.get("serviceaccount", "default"))
+    def configure_scheduler(self, **settings: Any) -> None:
+        """Write the scheduler's configuration; it reads it when it starts."""
+        connection = {"kubeconfig": str(self.control_plane.kubeconfig("scheduler"))}
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": connection,
+            "leaderElection": {"leaderElect": False},
+            **settings,
+        }
+        self._scheduler_settings.write_text(json.dumps(configuration))
+
+    @property
+    def _scheduler_settings(self) -> Path:
+        return self.folder / "scheduler.yaml"
 
     def _scheduler(self) -> Program:
-        settings = self.folder / "scheduler.yaml"
-        settings.write_text(
-            "apiVersion: kubescheduler.config.k8s.io/v1\n"
-            "kind: KubeSchedulerConfiguration\n"
-            f"clientConnection: {{kubeconfig: {self.control_plane.kubeconfig('scheduler')}}}\n"
-            "leaderElection: {leaderElect: false}\n"
-        )
         flags = [
-            f"--config={settings}",
+            f"--config={self._scheduler_settings}",
             "--bind-address=127.0.0.1",
             f"--cert-dir={self.folder / 'scheduler-certificates'}",
             "--authentication-skip-lookup=true",

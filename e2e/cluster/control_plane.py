@@ -7,7 +7,7 @@ of its own: tokens in a file, RBAC, service accounts signed with a key made here
 import subprocess
 from pathlib import Path
 
-from e2e.cluster.kubectl import Kubectl
+from e2e.cluster.kubectl import NAMESPACE, Kubectl
 from e2e.cluster.programs import Program, wait_until
 
 ADDRESS = "192.0.2.1"
@@ -73,7 +73,7 @@ class ControlPlane:
         (self._folder / "tokens.csv").write_text("\n".join(lines) + "\n")
         for user in TOKENS:
             self.kubeconfig(user).write_text(
-                _KUBECONFIG.format(server=SERVER, token=f"{user}-token")
+                _KUBECONFIG.format(server=SERVER, token=f"{user}-token", namespace=NAMESPACE)
             )
         key, public = self._folder / "sa.key", self._folder / "sa.pub"
         for command in (
@@ -146,6 +146,6 @@ apiVersion: v1
 kind: Config
 clusters: [{{name: cluster, cluster: {{server: "{server}", insecure-skip-tls-verify: true}}}}]
 users: [{{name: user, user: {{token: "{token}"}}}}]
-contexts: [{{name: context, context: {{cluster: cluster, user: user}}}}]
+contexts: [{{name: context, context: {{cluster: cluster, user: user, namespace: {namespace}}}}}]
 current-context: context
 """

@@ -9,6 +9,8 @@ from typing import Any
 from e2e.cluster.programs import wait_until
 
 Object = Mapping[str, Any]
+NAMESPACE = "gpushare-e2e"
+"""Where the tests' pods are: on a cluster of somebody's, all that is in there is theirs."""
 
 
 class Refused(Exception):
@@ -16,7 +18,7 @@ class Refused(Exception):
 
 
 class Kubectl:
-    """Runs kubectl with one kubeconfig."""
+    """Runs kubectl with one kubeconfig, whose context is in the tests' namespace."""
 
     def __init__(self, program: Path, kubeconfig: Path) -> None:
         self._command = [str(program), "--kubeconfig", str(kubeconfig)]
@@ -39,7 +41,7 @@ class Kubectl:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         return self.said("apply", "-f", "-", stdin=text)[1]
 
-    def get(self, kind: str, name: str, namespace: str = "default") -> Any:
+    def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> Any:
         """Return one object."""
         return json.loads(self("-n", namespace, "get", kind, name, "-o", "json"))
 
@@ -50,10 +52,19 @@ class Kubectl:
         found: list[Any] = json.loads(self("get", kind, *where, *which, "-o", "json"))["items"]
         return found
 
-    def delete(self, kind: str, *names: str, namespace: str = "default", now: bool = True) -> None:
+    def delete(self, kind: str, *names: str, namespace: str = NAMESPACE, now: bool = True) -> None:
         """Delete objects; with `now` no grace is given to pods."""
         grace = ["--grace-period=0", "--force"] if now and kind == "pod" else []
         self("-n", namespace, "delete", kind, *names, "--ignore-not-found", "--wait=false", *grace)
+
+    def make_namespace(self) -> None:
+        """Make the tests' namespace; return once pods can be made in it."""
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        wait_until(
+            lambda: self.get("serviceaccount", "default"),
+            what=f"the default service account of {NAMESPACE}",
+            seconds=60,
+        )
 
     def wait_phase(self, pod: str, phases: Sequence[str], *, seconds: float = 60) -> Any:
         """Wait until a pod is in one of the phases; return it."""

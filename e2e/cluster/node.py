@@ -5,8 +5,11 @@ under test mount it.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from e2e import sandbox
@@ -95,6 +98,11 @@ class Node:
         """The node's address."""
         return f"192.0.2.{10 + self._number}"
 
+    @property
+    def pod_resources(self) -> Path:
+        """The socket on which the kubelet tells who holds which devices."""
+        return self.folder / "kubelet" / "pod-resources" / "kubelet.sock"
+
     def start(self, *, kubelet_settings: str = "") -> None:
         """Start the runtime, then the kubelet."""
         self.folder.mkdir()
@@ -157,6 +165,18 @@ class Node:
         self.kubelet.start()
         return self.kubelet
 
+    def stop_kubelet(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop the kubelet alone; what it started runs on."""
+        if self.kubelet is not None:
+            self.kubelet.stop(number)
+
+    def kill_containers(self, *, but: str = "") -> None:
+        """Kill all that runs in the node's pods, as a reboot does, but one pod, by its UID."""
+        spared = processes_of(but) if but else []
+        for process in set(processes_of(sandbox.cgroup(self.name))).difference(spared):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def stop(self) -> None:
         """Stop all; containers end with the sandbox."""
         for program in (self.kubelet, self.containerd, self._namespace):
@@ -190,6 +210,16 @@ class Node:
         }
         plugin = {"type": "ptp", "ipMasq": False, "ipam": addresses}
         return {"cniVersion": "0.4.0", "name": "ptp", "plugins": [plugin]}
+
+
+def processes_of(part: str) -> list[int]:
+    """Return the processes whose cgroup has this in its path, such as a pod's UID."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cgroup"):
+        with suppress(OSError):
+            if part in path.read_text():
+                found.append(int(path.parent.name))
+    return found
 
 
 if sys.platform != "linux":

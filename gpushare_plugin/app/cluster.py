@@ -54,9 +54,7 @@ class ClusterSide:
         self._pods = PodPublisher(
             parts.specs, parts.admission, parts.inventory, self._names, parts.metrics
         )
-        rule = NodeRecordRule(
-            node_name=self._node_name, names=self._names, unit_mib=config.memory_unit
-        )
+        rule = NodeRecordRule(names=self._names, unit_mib=config.memory_unit)
         self._node = NodePublisher(parts.inventory, rule, parts.metrics, isolation, links)
         self.node_known = asyncio.Event()
         """Set once the node object has been read."""

@@ -14,6 +14,7 @@ from gpushare_plugin.adapters.kube.scheduling_client import SchedulingClient
 from gpushare_plugin.adapters.kube.transport import Transport
 from gpushare_plugin.app.cluster import annotation_prefixes
 from gpushare_plugin.app.credentials import credentials
+from gpushare_plugin.app.extender_succession import Help, Succession
 from gpushare_plugin.config import ExtenderConfig
 from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.core.pods import Pod
@@ -25,6 +26,7 @@ from gpushare_plugin.extender.filtering import Filtering
 from gpushare_plugin.extender.fits import Fits
 from gpushare_plugin.extender.gate import Freshness
 from gpushare_plugin.extender.inspecting import inspect
+from gpushare_plugin.extender.joined_gate import JoinedGate
 from gpushare_plugin.extender.listening import Listener
 from gpushare_plugin.extender.pages import Pages
 from gpushare_plugin.extender.preempting import Preempting
@@ -67,6 +69,8 @@ class ExtenderDaemon:
                 tasks.create_task(parts.unhealthy.run(), name="watch unhealthy lists")
                 tasks.create_task(parts.sync(), name="wait for the first lists")
                 tasks.create_task(parts.binding.run(), name="ask after binds")
+                tasks.create_task(parts.succession.run(), name="find out who leads")
+                tasks.create_task(parts.help.run(), name="help pods that wait")
                 tasks.create_task(self._serve_calls(parts), name="serve the scheduler")
                 tasks.create_task(self._serve_pages(parts), name="serve the status pages")
 
@@ -103,15 +107,27 @@ class _Parts:
         self._metrics = metrics
         self._watch(config, transport, pods, clock)
         fits = Fits(self.cluster, names, config.policy)
+        client = SchedulingClient(transport, pods=pods)
+        self.succession = Succession(config, client, self.cluster, (self.nodes, self.pods), metrics)
+        self.help = Help(
+            config,
+            transport,
+            client,
+            pods,
+            self.cluster,
+            fits,
+            is_active=self.succession.is_active,
+            metrics=metrics,
+        )
         self.binding = PodBinding(
             self.cluster,
             fits,
-            SchedulingClient(transport, pods=pods),
+            client,
             names,
             clock=clock,
             now_ns=time.time_ns,
             counted=self._count_bind,
-            fence=_no_fence,
+            fence=self.succession.fence,
         )
         verbs = Verbs(
             filtering=Filtering(self.cluster, fits),
@@ -119,12 +135,20 @@ class _Parts:
             preempting=Preempting(self.cluster, fits),
             binding=self.binding,
         )
-        self.gate = Freshness(
+        freshness = Freshness(
             {"nodes": self.nodes, "pods": self.pods},
             synced=lambda: self.cluster.synced,
             limit_seconds=config.stale_seconds,
         )
-        self.calls = Calls(verbs, ArgsReader(request_pod_reader(pods)), self.gate, metrics, clock)
+        self.gate = JoinedGate(freshness, self.succession.gate)
+        self.calls = Calls(
+            verbs,
+            ArgsReader(request_pod_reader(pods)),
+            self.gate,
+            metrics,
+            clock,
+            asked=self.help.waiting.asked,
+        )
 
     def _watch(
         self,
@@ -215,11 +239,6 @@ def _certificates(config: ExtenderConfig) -> Certificates | None:
     return Certificates(
         certificate=config.tls_certificate, key=config.tls_key, client_ca=config.tls_client_ca
     )
-
-
-def _no_fence(seconds: float) -> str:
-    del seconds
-    return ""
 
 
 def _node_resources(names: Dialect) -> list[str]:

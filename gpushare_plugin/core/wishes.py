@@ -51,6 +51,14 @@ class Specs:
         pod = self.by_name.get(name)
         return pod is not None and self._awaits_admission(pod, resource)
 
+    def ends_unserved(self, name: PodName, resource: str) -> bool:
+        """Say whether the pod of that name is to end, and was not given all that it asks for.
+
+        Its kubelet may be admitting it all the same: it hears of the end in its own time.
+        """
+        pod = self.by_name.get(name)
+        return pod is not None and self._awaits_admission(pod, resource, ends=True)
+
     def with_waits(self, listed: Iterable[ListedPod], resource: str) -> tuple[ListedPod, ...]:
         """Return the listed pods, each with whether it lacks what its spec asks for."""
         return tuple(replace(each, waits=self._waits(each, resource)) for each in listed)
@@ -64,9 +72,9 @@ class Specs:
             return False
         return _waits(listed, pod, resource, awaits=self._awaits_admission(pod, resource))
 
-    def _awaits_admission(self, pod: Pod, resource: str) -> bool:
+    def _awaits_admission(self, pod: Pod, resource: str, *, ends: bool = False) -> bool:
         served = pod.uid in self.served.get(resource, ())
-        return pod.phase is Phase.PENDING and not pod.terminating and not served
+        return pod.phase is Phase.PENDING and pod.terminating is ends and not served
 
 
 def _waits(listed: ListedPod, pod: Pod, resource: str, *, awaits: bool) -> bool | None:

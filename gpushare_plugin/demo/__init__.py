@@ -1,4 +1,4 @@
-"""The demo: the real node daemon, a simulated kubelet and API server, a process each.
+"""The demo: the real node daemon and extender over simulated peers, a process each.
 
 What belongs here: the story, its checks and its picture. What must not: a part of the
 product that the demo alone needs; everything it shows is what a node would do.
@@ -10,7 +10,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from gpushare_plugin.demo.peers import node_with_kubelet
+from gpushare_plugin.demo.peers import small_cluster
 from gpushare_plugin.demo.picture import Picture
 from gpushare_plugin.demo.stage import Stage
 from gpushare_plugin.demo.story import tell
@@ -33,7 +33,7 @@ async def _play(*, keep: bool) -> bool:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
     # A short path: a socket's path has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="gpushare-demo-") as folder:
-        async with node_with_kubelet(Path(folder)) as peers:
+        async with small_cluster(Path(folder)) as peers:
             held = await tell(Stage(peers), picture)
             if keep:
                 picture.how_to_play(peers)

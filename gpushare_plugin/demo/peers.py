@@ -1,84 +1,26 @@
-"""The processes of the demo: the node daemon, its kubelet, and the API server.
+"""The processes of the demo: our two programs, and what they speak with on a cluster.
 
-Rule: what is started here is stopped here, by its process ID, however the story ends.
+Rule: the simulated kube-scheduler asks the extender as its configuration says, and nothing
+else tells the one of the other.
 """
 
 import asyncio
-import os
-import re
-import signal
-import sys
+import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpushare_plugin.errors import SimulationError
+from gpushare_plugin.demo.processes import SAID_SECONDS, Daemon, our_program, process
 from gpushare_plugin.sim.apiserver import ApiServerControl
 from gpushare_plugin.sim.gpus import EventsFile
 from gpushare_plugin.sim.kubelet import KubeletControl
+from gpushare_plugin.sim.scheduler import SchedulerControl
 
 NODE = "gpu-node"
-STOP_SECONDS = 5.0
-SAID_SECONDS = 15.0
+MEMORY = "aliyun.com/gpu-mem"
 PROBE_SECONDS = 0.5
 """A node probes every 30 s; the story's recovery shall not take a minute."""
-
-_LINE = re.compile(r"\S+ (?P<level>\w+) (?P<event>\w+)(?P<fields>.*)")
-_FIELD = re.compile(r' (?P<key>[\w-]+)=(?P<value>"(?:[^"\\]|\\.)*"|\S*)')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
-    """One line of the daemon's log."""
-
-    level: str
-    event: str
-    fields: dict[str, str]
-
-
-class Daemon:
-    """The node daemon's process, and what it has logged."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._told = asyncio.Event()
-        self.lines: list[LogLine] = []
-        self.ended = asyncio.Event()
-
-    async def read_log(self) -> None:
-        """Take in the log until the process ends."""
-        assert self._process.stderr is not None  # noqa: S101  # it was started with a pipe
-        async for raw in self._process.stderr:
-            line = _parsed(raw.decode(errors="replace"))
-            if line is not None:
-                self.lines.append(line)
-            self._told.set()
-        self.ended.set()
-        self._told.set()
-
-    async def said(self, event: str, *, after: int = 0, times: int = 1) -> LogLine:
-        """Wait until the log has the event so often behind line `after`; return the last line.
-
-        Raises:
-            SimulationError: the daemon ended, or did not say so in time.
-        """
-        try:
-            async with asyncio.timeout(SAID_SECONDS):
-                while True:
-                    self._told.clear()
-                    found = [line for line in self.lines[after:] if line.event == event]
-                    if len(found) >= times:
-                        return found[times - 1]
-                    if self.ended.is_set():
-                        raise SimulationError(f"the daemon ended before it said {event}")
-                    await self._told.wait()
-        except TimeoutError:
-            raise SimulationError(f"the daemon did not say {event}") from None
-
-    async def stop(self) -> int:
-        """Stop it as a node does, by SIGTERM; return its exit code."""
-        return await _stopped(self._process)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,96 +30,103 @@ class Peers:
     folder: Path
     kubelet: KubeletControl
     api: ApiServerControl
+    scheduler: SchedulerControl
     daemon: Daemon
+    extender: Daemon
     events: EventsFile
     events_path: Path
 
 
 @asynccontextmanager
-async def node_with_kubelet(folder: Path) -> AsyncIterator[Peers]:
-    """Start a kubelet and the node daemon in this folder; stop both in the end."""
-    plugin_dir = folder / "device-plugins"
-    plugin_dir.mkdir()
-    events = folder / "events"
-    sockets = ["--plugin-dir", str(plugin_dir), "--pod-resources-socket", str(folder / "pods.sock")]
-    kubelet_socket, api_socket = folder / "kubelet.sock", folder / "api.sock"
-    kubelet, api = KubeletControl(kubelet_socket), ApiServerControl(api_socket)
-    kubeconfig = folder / "kubeconfig"
+async def small_cluster(folder: Path) -> AsyncIterator[Peers]:
+    """Start an API server, a node with its kubelet, a scheduler with the extender; stop all."""
+    (folder / "device-plugins").mkdir()
+    api, kubelet, scheduler, kubeconfig, events = (
+        folder / name
+        for name in ("api.sock", "kubelet.sock", "scheduler.sock", "kubeconfig", "events")
+    )
+    control = ApiServerControl(api)
+    reached = ("--kubeconfig", str(kubeconfig))
     async with (
-        _process("gpushare_plugin.sim.kubelet", *sockets, "--control-socket", str(kubelet_socket)),
-        _process("gpushare_plugin.sim.apiserver", "--control-socket", str(api_socket)),
-        _made_ready(api, kubeconfig),
-        _process(
-            "gpushare_plugin",
-            "node",
-            *("--node-name", NODE, "--kubeconfig", str(kubeconfig)),
-            *sockets,
-            *("--simulate", "t4-x2", "--simulate-events", str(events)),
-            *("--probe-seconds", str(PROBE_SECONDS), "--status-address", "127.0.0.1:0"),
-            stderr=asyncio.subprocess.PIPE,
-        ) as node,
+        process("gpushare_plugin.sim.kubelet", *_sockets(folder), *_control(kubelet)),
+        process("gpushare_plugin.sim.apiserver", *_control(api)),
+        _made_ready(control, kubeconfig),
+        our_program("the daemon", "node", *reached, *_node(folder, events)) as daemon,
+        our_program("the extender", "extender", *reached, *_EXTENDER) as extender,
+        process(
+            "gpushare_plugin.sim.scheduler",
+            *reached,
+            *("--config", str(await _configured(folder, extender))),
+            *("--backoff-scale", "0.05", "--watch-retry-seconds", "0.1", *_control(scheduler)),
+        ),
     ):
-        await kubelet.ready(timeout_seconds=SAID_SECONDS)
-        daemon = Daemon(node)
-        reading = asyncio.create_task(daemon.read_log(), name="read the daemon's log")
-        try:
-            yield Peers(
-                folder=folder,
-                kubelet=kubelet,
-                api=api,
-                daemon=daemon,
-                events=EventsFile(events),
-                events_path=events,
-            )
-        finally:
-            await daemon.stop()
-            await reading
+        peers = Peers(
+            folder=folder,
+            kubelet=KubeletControl(kubelet),
+            api=control,
+            scheduler=SchedulerControl(scheduler),
+            daemon=daemon,
+            extender=extender,
+            events=EventsFile(events),
+            events_path=events,
+        )
+        await peers.kubelet.ready(timeout_seconds=SAID_SECONDS)
+        await extender.said("synced")
+        await peers.scheduler.ready(timeout_seconds=SAID_SECONDS)
+        await peers.scheduler.leading(timeout_seconds=SAID_SECONDS)
+        yield peers
+
+
+_EXTENDER = ("--listen-address", "127.0.0.1:0", "--status-address", "off")
+
+
+def _control(socket: Path) -> tuple[str, str]:
+    return "--control-socket", str(socket)
+
+
+def _sockets(folder: Path) -> tuple[str, ...]:
+    pods = ("--pod-resources-socket", str(folder / "pods.sock"))
+    return "--plugin-dir", str(folder / "device-plugins"), *pods
+
+
+def _node(folder: Path, events: Path) -> tuple[str, ...]:
+    return (
+        *("--node-name", NODE, *_sockets(folder)),
+        *("--simulate", "t4-x2", "--simulate-events", str(events)),
+        *("--probe-seconds", str(PROBE_SECONDS), "--status-address", "127.0.0.1:0"),
+    )
+
+
+async def _configured(folder: Path, extender: Daemon) -> Path:
+    """Write the scheduler's configuration, as an administrator does; return its path."""
+    port = (await extender.said("listening")).fields["port"]
+    asked = {
+        "urlPrefix": f"http://127.0.0.1:{port}/gpushare-scheduler",
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
+        "bindVerb": "bind",
+        "weight": 100,
+        "nodeCacheCapable": True,
+        "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}],
+    }
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "extenders": [asked],
+    }
+    path = folder / "scheduler.yaml"
+    # JSON is YAML.
+    await asyncio.to_thread(path.write_text, json.dumps(config), encoding="utf-8")
+    return path
 
 
 @asynccontextmanager
 async def _made_ready(api: ApiServerControl, kubeconfig: Path) -> AsyncIterator[None]:
     """Wait for the API server, put the node into it, and write how to reach it."""
     await api.ready(timeout_seconds=SAID_SECONDS)
-    await api.create("nodes", {"metadata": {"name": NODE}})
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    await api.create("nodes", {"metadata": {"name": NODE}, "status": ready})
     await asyncio.to_thread(kubeconfig.write_text, await api.kubeconfig(), encoding="utf-8")
     yield
-
-
-@asynccontextmanager
-async def _process(
-    module: str, *arguments: str, stderr: int | None = None
-) -> AsyncIterator[asyncio.subprocess.Process]:
-    # Settings of the person's own must not change the story.
-    environment = {key: value for key, value in os.environ.items() if "GPUSHARE" not in key}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        module,
-        *arguments,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=stderr if stderr is not None else asyncio.subprocess.DEVNULL,
-        env=environment,
-    )
-    try:
-        yield process
-    finally:
-        await _stopped(process)
-
-
-async def _stopped(process: asyncio.subprocess.Process) -> int:
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            return await process.wait()
-    except TimeoutError:
-        process.kill()
-        return await process.wait()
-
-
-def _parsed(text: str) -> LogLine | None:
-    match = _LINE.fullmatch(text.rstrip("\n"))
-    if match is None:
-        return None
-    fields = {each["key"]: each["value"].strip('"') for each in _FIELD.finditer(match["fields"])}
-    return LogLine(level=match["level"], event=match["event"], fields=fields)

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpushare_plugin.demo.peers import Peers
+from gpushare_plugin.demo.peers import NODE, Peers
 
 WIDTH = 100
 
@@ -55,6 +55,14 @@ class Picture:
         """Show what the daemon logged."""
         self._said("daemon", "cyan", lines)
 
+    def scheduler(self, lines: Sequence[str]) -> None:
+        """Show what kube-scheduler did, or told the pod's user."""
+        self._said("scheduler", "blue", lines)
+
+    def extender(self, lines: Sequence[str]) -> None:
+        """Show what the extender did."""
+        self._said("extender", "green", lines)
+
     def kubelet(self, lines: Sequence[str]) -> None:
         """Show what the kubelet has."""
         self._said("kubelet", "magenta", lines)
@@ -96,9 +104,13 @@ class Picture:
         port = next(
             (line.fields["port"] for line in peers.daemon.lines if line.event == "status_pages"), ""
         )
+        asked = next(
+            (line.fields["port"] for line in peers.extender.lines if line.event == "listening"), ""
+        )
         self._console.print(
             "\nStill running; Ctrl-C stops it. Try, in another terminal:\n"
             f"  curl -s http://127.0.0.1:{port}/metrics | grep gpushare_card\n"
+            f"  curl -s http://127.0.0.1:{asked}/gpushare-scheduler/inspect/{NODE}\n"
             f"  echo 'xid gpu=0 code=79' >> {peers.events_path}\n"
             f"  echo 'lost gpu=0' >> {peers.events_path}\n"
             f"  echo 'back gpu=0' >> {peers.events_path}\n",
@@ -107,7 +119,7 @@ class Picture:
 
     def _said(self, who: str, colour: str, lines: Sequence[str]) -> None:
         grid = Table.grid(padding=(0, 1))
-        grid.add_column(width=7)
+        grid.add_column(width=9)
         grid.add_column(overflow="fold")
         for number, line in enumerate(lines):
             grid.add_row(Text(who if number == 0 else "", style=colour), Text(line))

@@ -7,29 +7,32 @@ kubelet's state, the API server's objects.
 import asyncio
 import json
 import urllib.request
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpushare_plugin.demo.peers import MEMORY as RESOURCE
 from gpushare_plugin.demo.peers import NODE, Peers
 from gpushare_plugin.errors import SimulationError
 from gpushare_plugin.sim.kubelet import ContainerSpec, PodSpec, PodStatus, ResourceState
 
-RESOURCE = "aliyun.com/gpu-mem"
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
 ALLOCATION = "gpushare.io/allocation"
+CARD_UNITS = 15
+ALL_UNITS = 2 * CARD_UNITS
 SEEN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """One pod of the story: what it asks for, and the card each container should get."""
+    """One pod of the story: what it asks for, and the card it should get."""
 
     name: str
     units: tuple[int, ...]
-    cards: tuple[int, ...] = ()
-    chosen: int | None = None
-    """The card that an extender chose, as it writes it on the pod."""
+    card: int | None = None
+    """None where no card can hold it."""
+    policy: str = ""
+    """What its user wishes, if anything."""
 
     def containers(self) -> list[str]:
         """Return the containers' names."""
@@ -43,7 +46,6 @@ class Stage:
 
     peers: Peers
     pods: list[PodStatus] = field(default_factory=list)
-    lines_shown: int = 0
 
     async def resource(self) -> ResourceState:
         """Return what the kubelet knows of our resource."""
@@ -58,26 +60,40 @@ class Stage:
         }
         await self.peers.api.patch("nodes", NODE, {"status": status})
 
-    async def bind(self, pod: Expected) -> PodSpec:
-        """Put a pod that is bound to the node into the API server; return it for the kubelet."""
+    async def create(self, pod: Expected) -> None:
+        """Put a pod into the API server as its user does: on no node yet."""
         requests = [{RESOURCE: str(units)} for units in pod.units]
         containers = [
             {"name": name, "image": "work", "resources": {"limits": asked, "requests": asked}}
             for name, asked in zip(pod.containers(), requests, strict=True)
         ]
-        annotations = {} if pod.chosen is None else _chosen(pod)
-        made = await self.peers.api.create(
-            "pods",
-            {
-                "metadata": {"name": pod.name, "annotations": annotations},
-                "spec": {"nodeName": NODE, "containers": containers},
-            },
+        annotations = {"gpushare.io/policy": pod.policy} if pod.policy else {}
+        metadata = {"name": pod.name, "annotations": annotations}
+        await self.peers.api.create(
+            "pods", {"metadata": metadata, "spec": {"containers": containers}}
+        )
+
+    async def bound(self, pod: Expected) -> PodSpec:
+        """Wait until the pod is bound to the node; return it as its kubelet sees it."""
+        found = await self._until_pod(
+            pod.name, lambda value: value["spec"].get("nodeName") == NODE, "it was not bound"
         )
         specs = tuple(
             ContainerSpec(name=name, requests={RESOURCE: units})
             for name, units in zip(pod.containers(), pod.units, strict=True)
         )
-        return PodSpec(name=pod.name, uid=made["metadata"]["uid"], containers=specs)
+        return PodSpec(name=pod.name, uid=found["metadata"]["uid"], containers=specs)
+
+    async def refusal(self, pod: Expected) -> str:
+        """Wait until the scheduler has told the pod's user why it waits; return the event."""
+        key = f"default/{pod.name}"
+        await self.peers.scheduler.idle(known=(key,), timeout_seconds=SEEN_SECONDS)
+        told = [
+            str(event["message"])
+            for event in await self.peers.api.objects("events")
+            if event["reason"] == "FailedScheduling" and event["involvedObject"]["name"] == pod.name
+        ]
+        return told[-1] if told else ""
 
     async def annotations(self, pod: str) -> dict[str, str]:
         """Return what the pod is annotated with now."""
@@ -86,32 +102,38 @@ class Stage:
 
     async def published(self, pod: str) -> dict[str, Any]:
         """Wait until the pod's real allocation is written on it; return it."""
+        found = await self._until_pod(
+            pod,
+            lambda value: ALLOCATION in value["metadata"]["annotations"],
+            "its allocation was not written on it",
+        )
+        allocation: dict[str, Any] = json.loads(found["metadata"]["annotations"][ALLOCATION])
+        return allocation
+
+    async def ledger(self) -> dict[str, dict[int, int]]:
+        """Return what the extender counts for each pod, by card: what it places the next by."""
+        port = (await self.peers.extender.said("listening")).fields["port"]
+        address = f"http://127.0.0.1:{port}/gpushare-scheduler/inspect/{NODE}"
+        page = json.loads(await asyncio.to_thread(_fetched, address))
+        found: dict[str, dict[int, int]] = {}
+        for card in page["nodes"][0]["devs"]:
+            for pod in card["pods"]:
+                found.setdefault(pod["name"], {})[card["id"]] = pod["usedGPU"]
+        return found
+
+    async def _until_pod(
+        self, name: str, holds: Callable[[dict[str, Any]], bool], failure: str
+    ) -> dict[str, Any]:
         try:
             async with asyncio.timeout(SEEN_SECONDS):
                 while True:
                     version = (await self.peers.api.state()).version
-                    annotations = await self.annotations(pod)
-                    if ALLOCATION in annotations:
-                        allocation: dict[str, Any] = json.loads(annotations[ALLOCATION])
-                        return allocation
+                    pod: dict[str, Any] = await self.peers.api.get("pods", name)
+                    if holds(pod):
+                        return pod
                     await self.peers.api.newer_state(version, timeout_seconds=SEEN_SECONDS)
         except TimeoutError:
-            raise SimulationError(f"nothing was written on pod {pod}") from None
-
-    async def log_with(self, *events: str) -> list[str]:
-        """Return the daemon's log since the last look, these events only, in short.
-
-        An event that is named several times is waited for as often.
-        """
-        daemon, begin = self.peers.daemon, self.lines_shown
-        for event, count in Counter(events).items():
-            await daemon.said(event, after=begin, times=count)
-        lines, self.lines_shown = daemon.lines[begin:], len(daemon.lines)
-        return [
-            " ".join([line.event, *(f"{key}={value}" for key, value in _telling(line.fields))])
-            for line in lines
-            if line.event in events
-        ]
+            raise SimulationError(f"pod {name}: {failure}") from None
 
     async def metrics(self) -> str:
         """Return the daemon's metrics, asked over HTTP as Prometheus does."""
@@ -133,30 +155,9 @@ def metric(metrics: str, name: str, **labels: str) -> int:
     raise SimulationError(f"the daemon has no metric {name} with {' '.join(wanted)}")
 
 
-def _chosen(pod: Expected) -> dict[str, str]:
-    """Return the annotations that an extender writes when it binds a pod."""
-    return {
-        INDEX: str(pod.chosen),
-        "ALIYUN_COM_GPU_MEM_POD": str(sum(pod.units)),
-        "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
-        "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1",
-        "gpushare.io/extender": "1",
-    }
-
-
-def _telling(fields: dict[str, str]) -> list[tuple[str, str]]:
-    """Return the fields that tell the story; what differs from run to run is left out."""
-    dull = (
-        "endpoint",
-        "device_prefix",
-        "uuid",
-        "error",
-        "reaction",
-        "cards",
-        "was",
-        "stale_seconds",
-    )
-    return [(key, value) for key, value in fields.items() if key not in dull]
+def counts(resource: ResourceState) -> str:
+    """Say in short what the kubelet has of our resource."""
+    return f"{RESOURCE}: capacity {resource.capacity}, allocatable {resource.allocatable}"
 
 
 def _fetched(address: str) -> str:

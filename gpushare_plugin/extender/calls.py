@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import GpushareError
 from gpushare_plugin.extender import wire
 from gpushare_plugin.extender.binding import PodBinding
 from gpushare_plugin.extender.filter_result import FilterReplies
-from gpushare_plugin.extender.filtering import Filtering
+from gpushare_plugin.extender.filtering import Filtered, Filtering
 from gpushare_plugin.extender.gate import Gate
 from gpushare_plugin.extender.preempting import Preempting
 from gpushare_plugin.extender.prioritizing import Prioritizing
@@ -85,13 +86,16 @@ class Calls:
         gate: Gate,
         metrics: ExtenderMetrics,
         clock: Callable[[], float],
+        *,
+        asked: Callable[[Pod, Filtered], None],
     ) -> None:
-        """`clock` is monotonic, in seconds."""
+        """`clock` is monotonic, in seconds; `asked` is told what filter answered for a pod."""
         self._verbs = verbs
         self._args = args
         self._gate = gate
         self._metrics = metrics
         self._clock = clock
+        self._asked = asked
         self._replies = FilterReplies()
         self._answers: dict[Verb, Callable[[bytes], Awaitable[_Answer]]] = {
             Verb.FILTER: self._filter,
@@ -133,9 +137,9 @@ class Calls:
 
     async def _filter(self, body: bytes) -> "_Answer":
         args = self._args.extender_args(body)
-        return _Answer(
-            self._replies.reply(args, self._verbs.filtering.filter(args.pod, args.names))
-        )
+        answer = self._verbs.filtering.filter(args.pod, args.names)
+        self._asked(args.pod, answer)
+        return _Answer(self._replies.reply(args, answer))
 
     async def _prioritize(self, body: bytes) -> "_Answer":
         args = self._args.extender_args(body)

@@ -5,6 +5,7 @@ Rule 2: an answer that is the same object has the same bytes.
 """
 
 from collections import OrderedDict
+from itertools import compress
 from weakref import WeakKeyDictionary
 
 from gpushare_plugin.extender.filtering import Filtered
@@ -15,49 +16,35 @@ MOST_REPLIES = 16
 """Of 5,000 names one has up to 400 KB."""
 
 
-class _EncodedNames:
-    """The names of one list as JSON, and those of them that fitted last."""
-
-    def __init__(self, names: NameList) -> None:
-        self._names = [encoded(name) for name in names.names]
-        self._last: tuple[tuple[int, ...], bytes] = ((), b"")
-
-    def joined(self, places: tuple[int, ...]) -> bytes:
-        """Return the names of these places with commas; from pod to pod they seldom differ."""
-        if places != self._last[0]:
-            self._last = (places, b",".join(map(self._names.__getitem__, places)))
-        return self._last[1]
-
-
 class FilterReplies:
     """Makes the replies, and remembers the last ones."""
 
     def __init__(self) -> None:
-        self._names: WeakKeyDictionary[NameList, _EncodedNames] = WeakKeyDictionary()
+        # Which names of a list fitted last, and their JSON: from pod to pod they seldom differ.
+        self._names: WeakKeyDictionary[NameList, tuple[bytes, bytes]] = WeakKeyDictionary()
         # The answer is held beside its bytes, so that its id stays its own.
         self._replies: OrderedDict[int, tuple[Filtered, bytes]] = OrderedDict()
 
     def reply(self, args: ExtenderArgs, answer: Filtered) -> bytes:
         """Return the ExtenderFilterResult."""
         if args.nodes is not None:
-            items = b",".join([memoryview(args.nodes[place]) for place in answer.fitting])
+            items = b",".join(map(memoryview, compress(args.nodes, answer.fits)))
             return _result(b'{"metadata":{},"items":[' + items + b"]}", b"null", answer)
         kept = self._replies.get(id(answer))
         if kept is not None:
             self._replies.move_to_end(id(answer))
             return kept[1]
-        names = self._encoded(args.names).joined(answer.fitting)
-        body = _result(b"null", b"[" + names + b"]", answer)
+        body = _result(b"null", self._fitting_names(args.names, answer.fits), answer)
         self._replies[id(answer)] = (answer, body)
         if len(self._replies) > MOST_REPLIES:
             self._replies.popitem(last=False)
         return body
 
-    def _encoded(self, names: NameList) -> _EncodedNames:
+    def _fitting_names(self, names: NameList, fits: bytes) -> bytes:
         known = self._names.get(names)
-        if known is None:
-            known = self._names[names] = _EncodedNames(names)
-        return known
+        if known is None or known[0] != fits:
+            known = self._names[names] = (fits, encoded(list(compress(names.names, fits))))
+        return known[1]
 
 
 def _result(nodes: Json, names: bytes, answer: Filtered) -> bytes:

@@ -24,7 +24,7 @@ from gpushare_plugin.ports.scheduling import Lease, LeaseStore
 log = event_logger(__name__)
 
 PAUSE_SECONDS = 10.0
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 1.5
 RELIST_SECONDS = 30.0
 PATIENCE_SECONDS = 2.0
 """How long a call waits; kube-scheduler's `httpTimeout` is 4 s or more."""

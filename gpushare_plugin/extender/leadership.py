@@ -150,7 +150,7 @@ class Leadership:
 
     async def _end(self) -> None:
         """Serve no more; give the Lease up if nothing of ours can still be written."""
-        led = self.leads
+        led, self._term = self.leads, None
         self._holding.let_go()
         self._stop_listing()
         if not led:

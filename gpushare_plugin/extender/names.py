@@ -5,7 +5,6 @@ to itself alone. Knows no JSON: who parsed the bytes passes the parser in.
 """
 
 from collections.abc import Callable
-from functools import cached_property
 
 MOST_LISTS = 8
 """Of which the raw bytes are kept: one of 5,000 names has 170 KB."""
@@ -19,16 +18,6 @@ class NameList:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @cached_property
-    def positions(self) -> dict[str, int]:
-        """Where each name stands; the last place of one that stands there twice."""
-        return {name: position for position, name in enumerate(self.names)}
-
-    @cached_property
-    def distinct(self) -> bool:
-        """Whether no name stands there twice."""
-        return len(self.positions) == len(self.names)
 
 
 class NameLists:

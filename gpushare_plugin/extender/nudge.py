@@ -60,7 +60,7 @@ class Nudging:
         """`is_active` says whether it is us whom the scheduler asks.
 
         `clock` is monotonic, in seconds; `now_text` is the annotation's value; `counted` is
-        told of each touch: "touched", "failed" or "gone".
+        told of each touch: "touched" or "failed".
         """
         self._waiting = waiting
         self._cluster = cluster
@@ -80,27 +80,29 @@ class Nudging:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await asyncio.sleep(QUIET_SECONDS)
-            if await self._round():
-                self._wake.set()
+            wait_seconds: float | None = QUIET_SECONDS
+            while wait_seconds is not None:
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = await self._round()
 
     def _changed(self, node_name: str) -> None:
         del node_name
         if self._waiting:
             self._wake.set()
 
-    async def _round(self) -> bool:
-        """Touch who may be touched; say whether there are others for later."""
+    async def _round(self) -> float | None:
+        """Touch who may be touched; return when to look again, None if nobody is left."""
         waiting = self._waiting.current()
         self._forget_nudges({each.pod.uid for each in waiting})
         roomy = [each for each in waiting if self._fits_now(each)]
         due = [each for each in roomy if self._is_due(each)]
         due.sort(key=lambda each: -each.pod.priority)
-        if not due:
-            return bool(roomy)
-        if await self._is_active():
-            await self._touch(due[:MOST_IN_A_ROUND])
-        return True
+        if due and not await self._is_active():
+            return AGAIN_SECONDS
+        answered = await self._touch(due[:MOST_IN_A_ROUND])
+        if not answered:
+            return AGAIN_SECONDS
+        return QUIET_SECONDS if roomy else None
 
     def _fits_now(self, waiting: WaitingPod) -> bool:
         """Say whether a change since it was asked about made room; if not, look no more at it."""
@@ -129,7 +131,8 @@ class Nudging:
         asked_since = waiting.asked_at_seconds > last.at_seconds
         return AGAIN_SECONDS if asked_since else last.wait_seconds
 
-    async def _touch(self, due: list[WaitingPod]) -> None:
+    async def _touch(self, due: list[WaitingPod]) -> bool:
+        """Touch one after the other; say whether the API server answers."""
         for waiting in due:
             wait_seconds = AGAIN_SECONDS
             last = self._nudges.get(waiting.pod.uid)
@@ -140,9 +143,10 @@ class Nudging:
                 await self._touch_one(waiting)
             except ApiUnavailable as error:
                 self._failed(waiting, error)
-                return
+                return False
             except ApiError as error:
                 self._failed(waiting, error)
+        return True
 
     async def _touch_one(self, waiting: WaitingPod) -> None:
         pod = waiting.pod

@@ -47,7 +47,7 @@ class WaitingPods:
 
     def asked(self, pod: Pod, answer: Filtered) -> None:
         """Take what filter answered for a pod."""
-        if answer.fitting or not (answer.failed or answer.unresolvable):
+        if answer.fits_somewhere or not (answer.failed or answer.unresolvable):
             self._pods.pop(pod.uid, None)
             return
         self._pods[pod.uid] = WaitingPod(

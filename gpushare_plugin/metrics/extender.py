@@ -56,6 +56,19 @@ class ExtenderMetrics(Metrics):
             "Changed certificate files that do not work; the last good ones stay in use.",
         )
 
+        self.handovers = self.counter(
+            "extender_handovers",
+            "Times that we began to lead, or that another scheduler may have been asked meanwhile.",
+        )
+        self.relists = self.counter(
+            "extender_relists", "Lists made anew after a handover: ok or failed.", "result"
+        )
+        self.nudges = self.counter(
+            "extender_nudges",
+            "Touches of waiting pods for which there is room now: touched or failed.",
+            "result",
+        )
+
     def show(self, state: Callable[[], ExtenderState]) -> None:
         """Compute the gauges from this state at each scrape."""
         self._state = state

@@ -104,7 +104,7 @@ class NodeMetrics(Metrics):
         )
         self.pod_lookups = self.counter(
             "pod_lookups",
-            "How often the pod of a call was known, none, unclear, or failed.",
+            "How often the pod of a call was known, guessed, none, unclear, or failed.",
             "answer",
         )
         self.allocate_seconds = self.histogram("allocate_seconds", "Time of an Allocate call.")

@@ -18,10 +18,12 @@ from gpushare_plugin.core.association import (
     Known,
     ListedPod,
     NoPod,
+    PodName,
     Unclear,
     called,
     listed,
 )
+from gpushare_plugin.core.pods import requested_units
 from gpushare_plugin.errors import PodResourcesError, PodResourcesLimited
 from gpushare_plugin.logs import event_logger
 from gpushare_plugin.metrics import NodeMetrics
@@ -33,6 +35,8 @@ log = event_logger(__name__)
 CALL_BUDGET_SECONDS = 0.1
 SPEC_SECONDS = 0.5
 """How long a call waits for the watch to bring the spec of its pod."""
+ENDING_SECONDS = 0.1
+"""The same where the pod of its name is to end: mostly it is that one, deleted meanwhile."""
 RETRY_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 BETWEEN_LISTS_SECONDS = 0.5
@@ -114,9 +118,8 @@ class Admission:
             async with asyncio.timeout(CALL_BUDGET_SECONDS):
                 pods = await self._list_with_retry()
         except (TimeoutError, PodResourcesError) as error:
-            self._metrics.pod_lookups.labels("failed").inc()
             log.debug("pod_lookup_failed", error=error)
-            return Call(pods=self.pods or ())
+            return self._unlisted()
         caller, answer = await self._judged(pods)
         self._metrics.pod_lookups.labels(answer).inc()
         return Call(
@@ -125,6 +128,27 @@ class Admission:
             guessed=answer == "guessed",
             pods=tuple(pods),
         )
+
+    def _unlisted(self) -> Call:
+        """Return the call where the kubelet does not tell: if one pod alone waits, it is that one.
+
+        A guess: another one may have come of which the watch has not told yet.
+        """
+        pods = self.pods or ()
+        past = {each.pod for each in self._with_waits(pods) if each.waits is False}
+        waiting = [
+            name
+            for each in self._specs.pods
+            if requested_units(each, self._resource_name)
+            and (name := PodName(namespace=each.namespace, name=each.name)) not in past
+            and self._specs.have([name], self._resource_name)
+        ]
+        if len(waiting) != 1:
+            self._metrics.pod_lookups.labels("failed").inc()
+            return Call(pods=pods)
+        self._metrics.pod_lookups.labels("guessed").inc()
+        caller = Known(pod=waiting[0])
+        return Call(caller=caller, listed=self._listed(caller, pods), guessed=True, pods=pods)
 
     def _listed(self, caller: Caller, pods: Sequence[ListedPod]) -> ListedPod | None:
         """Return the caller as it was listed: of two pods of the name the one that waits."""
@@ -152,7 +176,7 @@ class Admission:
         if not self._specs.watching:
             return caller, _ANSWERS[type(caller)]
         with suppress(TimeoutError):
-            async with asyncio.timeout(SPEC_SECONDS):
+            async with asyncio.timeout(self._spec_seconds(caller)):
                 # Each spec that comes may tell that it is another one after all.
                 while not self._has_spec(caller):
                     await self._specs.changed()
@@ -164,6 +188,12 @@ class Admission:
             if in_order:
                 return Known(pod=in_order[0]), "guessed"
         return caller, _ANSWERS[type(caller)]
+
+    def _spec_seconds(self, caller: Caller) -> float:
+        ends = isinstance(caller, Known) and self._specs.ends_unserved(
+            caller.pod, self._resource_name
+        )
+        return ENDING_SECONDS if ends else SPEC_SECONDS
 
     def _has_spec(self, caller: Caller) -> bool:
         """Say whether the specs of all that may be the caller are known.

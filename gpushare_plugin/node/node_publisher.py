@@ -37,7 +37,6 @@ log = event_logger(__name__)
 class NodeRecordRule:
     """What is the same for all records of this node."""
 
-    node_name: str
     names: Dialect
     unit_mib: int
 

@@ -57,8 +57,13 @@ class PodSpecs:
         return {uid for uid, ran in self._ran.items() if ran <= revision}
 
     def find(self, name: PodName, resource: str) -> Pod | None:
-        """Return the pod of that name that may be under admission, if the watch told of it."""
-        return self._specs.by_name[name] if self._specs.awaits_admission(name, resource) else None
+        """Return the pod of that name that may be under admission, if the watch told of it.
+
+        One that is to end may be too: ask once a later one of its name had time to come.
+        """
+        specs = self._specs
+        may_be = specs.awaits_admission(name, resource) or specs.ends_unserved(name, resource)
+        return specs.by_name[name] if may_be else None
 
     def given(self, device_ids: Iterable[str], pod: Pod | None, resource: str) -> None:
         """Remember that a container was given these devices, and whose it is if that is known."""
@@ -117,6 +122,10 @@ class PodSpecs:
     def have(self, names: Iterable[PodName], resource: str) -> bool:
         """Say whether all these pods are known, each as one being admitted."""
         return all(self._specs.awaits_admission(name, resource) for name in names)
+
+    def ends_unserved(self, name: PodName, resource: str) -> bool:
+        """Say whether the pod of that name is known, and is to end before it was served."""
+        return self._specs.ends_unserved(name, resource)
 
     async def changed(self) -> None:
         """Return once the watch has told something new."""

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
-from gpushare_plugin.adapters.kube.informer import is_newer
+from gpushare_plugin.adapters.kube.informer import Informer, is_newer
 from gpushare_plugin.adapters.kube.sources import PodSource
-from gpushare_plugin.ports.cluster import Node
+from gpushare_plugin.errors import ApiThrottled
+from gpushare_plugin.node.retrying import BackOff
+from gpushare_plugin.ports.cluster import Bookmark, Listing, Node, WatchEvent
 from tests.adapters.kube_servers import (
     Hanging,
     Scripted,
@@ -18,6 +21,7 @@ from tests.adapters.kube_servers import (
     scripted,
     stream,
 )
+from tests.histories.virtual_time import run
 
 
 def item(name: str, version: int) -> dict[str, Any]:
@@ -63,6 +67,40 @@ async def asked(server: Scripted, *, times: int) -> None:
         while len(server.requests) < times:
             server.asked.clear()
             await server.asked.wait()
+
+
+class SendsAway:
+    """A source that asks to be left alone for a day, once, and is well then."""
+
+    what = "pods"
+
+    def __init__(self) -> None:
+        self._lists = 0
+
+    async def listing(self, *, first: bool) -> Listing[Node]:
+        del first
+        self._lists += 1
+        if self._lists == 1:
+            raise ApiThrottled("maintenance", retry_after_seconds=86_400)
+        return Listing(version="1", objects=())
+
+    async def watch(self, version: str) -> AsyncGenerator[WatchEvent[Node], None]:
+        del version
+        yield Bookmark("2")
+        await asyncio.Event().wait()
+
+
+def test_a_server_that_asks_for_a_day_of_rest_is_asked_again_within_a_minute() -> None:
+    async def waited_seconds() -> float:
+        clock = asyncio.get_running_loop().time
+        begun_seconds = clock()
+        informer = Informer(SendsAway(), lambda _: None, waits=BackOff(), clock=clock)
+        running = asyncio.create_task(informer.run())
+        await informer.synced.wait()
+        running.cancel()
+        return clock() - begun_seconds
+
+    assert 10 < run(waited_seconds()) < 60
 
 
 async def test_b88_a_watch_begins_at_the_lists_version_never_at_an_items() -> None:

@@ -56,6 +56,25 @@ def test_only_a_pending_pod_that_is_not_ending_can_be_under_admission(
     assert Specs.of([spec]).awaits_admission(NAME, RESOURCE) is awaits
 
 
+@pytest.mark.parametrize(
+    ("spec", "served", "ends"),
+    [
+        pytest.param(pod(1, terminating=True), (), True, id="deleted before its admission"),
+        pytest.param(pod(1), (), False, id="stays"),
+        pytest.param(pod(1, terminating=True), ("uid-a",), False, id="was served"),
+        pytest.param(pod(1, phase=Phase.RUNNING, terminating=True), (), False, id="ran"),
+        pytest.param(replace(pod(1, terminating=True), name="b"), (), False, id="unknown"),
+    ],
+)
+def test_a_pod_that_is_to_end_may_be_under_admission_until_it_was_served(
+    spec: Pod, served: tuple[str, ...], *, ends: bool
+) -> None:
+    specs = Specs.of([replace(spec, uid="uid-a")], served={RESOURCE: served})
+
+    assert specs.ends_unserved(NAME, RESOURCE) is ends
+    assert not ends or not specs.awaits_admission(NAME, RESOURCE)
+
+
 def test_of_two_pods_of_a_name_the_later_is_meant() -> None:
     new = replace(pod(2), uid="uid-new")
 

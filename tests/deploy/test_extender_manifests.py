@@ -138,9 +138,18 @@ def test_denying_is_the_same_bindings_with_another_action() -> None:
     warned = {named(each): dict(each["spec"]) for each in bindings(PODS)}
     denied = {named(each): dict(each["spec"]) for each in bindings(PODS_DENY)}
 
-    assert [spec.pop("validationActions") for spec in warned.values()] == [["Warn", "Audit"]] * 2
-    assert [spec.pop("validationActions") for spec in denied.values()] == [["Deny", "Audit"]] * 2
+    assert [spec.pop("validationActions") for spec in warned.values()] == [["Warn", "Audit"]] * 3
+    assert [spec.pop("validationActions") for spec in denied.values()] == [["Deny", "Audit"]] * 3
     assert warned == denied
+
+
+def test_only_the_administrators_limit_depends_on_a_config_map() -> None:
+    # A policy whose parameters cannot be found is passed over as a whole.
+    policies = [each for each in manifests(PODS) if each["kind"] == "ValidatingAdmissionPolicy"]
+
+    with_parameters = [named(each) for each in policies if "paramKind" in each["spec"]]
+
+    assert with_parameters == ["ValidatingAdmissionPolicy-gpushare-most-units"]
 
 
 @pytest.mark.parametrize("path", sorted(ADMISSION.glob("*.yaml")), ids=lambda path: path.stem)

@@ -106,7 +106,7 @@ async def test_sighup_without_a_change_disturbs_nothing_and_takes_the_log_level(
         assert len((await driven.state()).registrations) == 1
 
 
-async def test_sighup_leaves_a_wrong_configuration_alone(short_path: Path) -> None:
+async def test_b133_sighup_leaves_a_wrong_configuration_alone(short_path: Path) -> None:
     file = short_path / "config.yaml"
     file.write_text("memory-unit: GiB\n", encoding="utf-8")
     arguments = node_arguments(short_path, "--config", str(file))
@@ -124,7 +124,7 @@ async def test_sighup_leaves_a_wrong_configuration_alone(short_path: Path) -> No
         assert len((await driven.state()).registrations) == 1
 
 
-async def test_sighup_goes_back_from_a_configuration_that_does_not_work_here(
+async def test_b133_sighup_goes_back_from_a_configuration_that_does_not_work_here(
     short_path: Path,
 ) -> None:
     file = short_path / "config.yaml"
@@ -146,7 +146,7 @@ async def test_sighup_goes_back_from_a_configuration_that_does_not_work_here(
     assert "isolation driver: the driver is 570.124.06" in line["error"]
 
 
-async def test_sighup_goes_back_from_a_name_that_the_kubelet_refuses(short_path: Path) -> None:
+async def test_b133_sighup_goes_back_from_a_name_that_the_kubelet_refuses(short_path: Path) -> None:
     file = short_path / "config.yaml"
     file.write_text("policy: binpack\n", encoding="utf-8")
     arguments = node_arguments(short_path, "--config", str(file))

@@ -136,7 +136,7 @@ def make_site(filtering: type[Filtering] = Filtering) -> Site:
         binding=binding,
     )
     args = ArgsReader(request_pod_reader(READER))
-    calls = Calls(verbs, args, gate, metrics, time.monotonic)
+    calls = Calls(verbs, args, gate, metrics, time.monotonic, asked=lambda _pod, _answer: None)
     return Site(cluster=cluster, api=api, gate=gate, metrics=metrics, calls=calls)
 
 

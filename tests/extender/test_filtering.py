@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpushare_plugin.core.fitting import Misfit, fit
 from gpushare_plugin.core.pods import Pod
-from gpushare_plugin.ports.cluster import Node
+from gpushare_plugin.ports.cluster import Gone, Node
 from tests.extender.clusters import Asked, names, node, pod, tell, told, uuid
 
 
@@ -90,6 +90,39 @@ def test_the_answer_is_the_same_object_until_something_changes() -> None:
 
     tell(cluster, pod("p", 5, on="a", card="0"))
     assert filtering.filter(pod("new", 4), listed).fitting == ()
+
+
+def test_a_change_that_moves_no_node_and_no_reason_leaves_the_answer() -> None:
+    """The bytes of a reply are kept with its answer, and most changes are of no consequence."""
+    cluster = told(node("a", 8, 8), node("full", 8), pod("f", 8, on="full", card="0"))
+    filtering, listed = Asked.of(cluster).filtering, names("a", "full")
+    first = filtering.filter(pod("new", 4), listed)
+
+    tell(cluster, pod("p", 5, on="a", card="0"))
+    assert filtering.filter(pod("new", 4), listed) is first
+
+    tell(cluster, pod("q", 5, on="a", card="1"))
+    second = filtering.filter(pod("new", 4), listed)
+    assert second.fitting == ()
+    assert "largest free card has 3 of 4" in second.failed["a"]
+
+    tell(cluster, pod("r", 1, on="a", card="1"))
+    third = filtering.filter(pod("new", 4), listed)
+    assert third is not second
+    assert third.failed["a"] != second.failed["a"]
+
+
+def test_a_node_that_goes_and_one_that_comes_are_seen_by_a_list_of_both() -> None:
+    cluster = told(node("a", 8))
+    filtering, listed = Asked.of(cluster).filtering, names("a", "b")
+    assert set(filtering.filter(pod("new", 4), listed).unresolvable) == {"b"}
+
+    tell(cluster, node("b", 8))
+    cluster.node_changed(Gone(node("a", 8)))
+
+    answer = filtering.filter(pod("new", 4), listed)
+    assert answer.fitting == (1,)
+    assert set(answer.unresolvable) == {"a"}
 
 
 def test_an_answer_for_a_pod_with_an_assumption_is_no_answer_for_others() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gpushare_plugin.extender.gate import Freshness
+from gpushare_plugin.extender.joined_gate import JoinedGate
 
 
 @dataclass
@@ -30,3 +31,23 @@ async def test_the_picture_that_is_too_old_is_named_with_its_age_and_the_limit()
 
 async def test_it_does_not_answer_before_it_knows_the_cluster() -> None:
     assert "does not know the cluster yet" in (await said(0.0, 0.0, synced=False) or "")
+
+
+@dataclass
+class Fixed:
+    """A gate that always says the same."""
+
+    leads: bool = True
+    text: str | None = None
+
+    async def refusal(self, *, writing: bool) -> str | None:
+        del writing
+        return self.text
+
+
+async def test_of_several_gates_the_first_that_refuses_says_why_and_all_must_lead() -> None:
+    assert JoinedGate(Fixed(), Fixed()).leads
+    assert not JoinedGate(Fixed(), Fixed(leads=False)).leads
+    assert await JoinedGate(Fixed(), Fixed()).refusal(writing=True) is None
+    both = JoinedGate(Fixed(), Fixed(text="one"), Fixed(text="two"))
+    assert await both.refusal(writing=False) == "one"

@@ -19,7 +19,6 @@ def test_the_same_bytes_are_the_same_list() -> None:
     assert lists.of(b"a b") is first
     assert lists.of(b"b a") is not first
     assert first.names == ("a", "b")
-    assert first.positions == {"a": 0, "b": 1}
 
 
 def test_only_the_last_lists_are_remembered_and_those_that_are_used_are() -> None:

@@ -87,7 +87,7 @@ def test_the_same_list_of_names_is_parsed_once() -> None:
 def test_names_that_json_has_to_escape_are_read_and_written() -> None:
     name = 'a"\\\u00e4\u2028'
     args = reader().extender_args(body(Pod=pod_json(), NodeNames=[name]))
-    reply = FilterReplies().reply(args, Filtered(fitting=(0,)))
+    reply = FilterReplies().reply(args, Filtered(fits=bytes((1, 0))))
 
     assert json.loads(reply)["NodeNames"] == [name]
 
@@ -185,7 +185,7 @@ def test_b65_junk_is_refused_in_our_words_and_never_otherwise(sent: bytes) -> No
 
 def test_names_are_answered_with_names_and_gos_field_names() -> None:
     args = reader().extender_args(body(Pod=pod_json(), NodeNames=["a", "b", "c"]))
-    answer = Filtered(fitting=(0, 2), failed={"b": "full"}, unresolvable={})
+    answer = Filtered(fits=bytes((1, 0, 1)), failed={"b": "full"}, unresolvable={})
 
     assert FilterReplies().reply(args, answer) == (
         b'{"Nodes":null,"NodeNames":["a","c"],"FailedNodes":{"b":"full"},'
@@ -195,7 +195,7 @@ def test_names_are_answered_with_names_and_gos_field_names() -> None:
 
 def test_whole_nodes_are_answered_with_these_very_nodes() -> None:
     args = reader().extender_args(body(Pod=pod_json(), Nodes=NODES))
-    answer = Filtered(fitting=(0,), failed={}, unresolvable={"b": "no card"})
+    answer = Filtered(fits=bytes((1, 0)), failed={}, unresolvable={"b": "no card"})
     reply = json.loads(FilterReplies().reply(args, answer))
 
     assert reply["Nodes"] == {"metadata": {}, "items": [NODES["items"][0]]}
@@ -206,7 +206,7 @@ def test_whole_nodes_are_answered_with_these_very_nodes() -> None:
 def test_nothing_that_fits_is_an_empty_list_and_not_null() -> None:
     for sent in (body(Pod=pod_json(), NodeNames=["a"]), body(Pod=pod_json(), Nodes=NODES)):
         args = reader().extender_args(sent)
-        reply = json.loads(FilterReplies().reply(args, Filtered(fitting=())))
+        reply = json.loads(FilterReplies().reply(args, Filtered(fits=bytes(2))))
 
         assert (reply["NodeNames"], reply["Nodes"]) in (
             ([], None),
@@ -217,13 +217,13 @@ def test_nothing_that_fits_is_an_empty_list_and_not_null() -> None:
 def test_the_same_answer_has_the_same_bytes_and_another_has_its_own() -> None:
     args = reader().extender_args(body(Pod=pod_json(), NodeNames=["a", "b"]))
     replies = FilterReplies()
-    one, other = Filtered(fitting=(0,)), Filtered(fitting=(1,))
+    one, other = Filtered(fits=bytes((1, 0))), Filtered(fits=bytes((0, 1)))
 
     first = replies.reply(args, one)
     assert replies.reply(args, other) != first
     assert replies.reply(args, one) is first
     for _ in range(100):
-        replies.reply(args, Filtered(fitting=(1,)))
+        replies.reply(args, Filtered(fits=bytes((0, 1))))
     assert replies.reply(args, one) == first
 
 

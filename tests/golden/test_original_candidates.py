@@ -36,7 +36,7 @@ async def test_golden_the_first_and_the_second_candidate_get_their_cards(
 ) -> None:
     vectors = [vector("allocation", name) for name in ("P3", "P4")]
     async with cluster_in(short_path, log, simulate=on_the_originals_cards(short_path)) as cluster:
-        await cluster.node.ready(units=UNITS)
+        await cluster.ready(units=UNITS)
         pods = [
             await cluster.bind(f"a{n}", each["units"], choice=candidate(each["card"], 100 + n))
             for n, each in enumerate(vectors)
@@ -54,7 +54,7 @@ async def test_golden_of_equal_candidates_the_one_that_is_admitted_is_meant_not_
     """The original gives the first call the oldest candidate's card: the two are swapped."""
     original = vector("allocation", "P3")
     async with cluster_in(short_path, log, simulate=on_the_originals_cards(short_path)) as cluster:
-        await cluster.node.ready(units=UNITS)
+        await cluster.ready(units=UNITS)
         await cluster.bind("a0", original["units"], choice=candidate(0, 100))
         younger = await cluster.bind("a1", original["units"], choice=candidate(1, 200))
         status = await cluster.admit(younger)
@@ -67,7 +67,7 @@ async def test_golden_a_pod_of_two_containers_is_served_with_its_card_in_both(
 ) -> None:
     """The original compares a container's units with the pod's, and answers `no-gpu-has-...`."""
     async with cluster_in(short_path, log, simulate=on_the_originals_cards(short_path)) as cluster:
-        await cluster.node.ready(units=UNITS)
+        await cluster.ready(units=UNITS)
         status = await cluster.run("a", 1, 2, choice=candidate(1, 100))
         await cluster.published("a", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
 
@@ -80,7 +80,7 @@ async def test_golden_a_terminating_candidate_is_not_taken_for_another_pods_call
     """The original gives the next equal pod the card of the terminating one."""
     original = vector("allocation", "P8")
     async with cluster_in(short_path, log, simulate=on_the_originals_cards(short_path)) as cluster:
-        await cluster.node.ready(units=UNITS)
+        await cluster.ready(units=UNITS)
         await cluster.bind("ending", original["units"], choice=candidate(0, 100))
         await cluster.api.terminate_pod("ending", grace_seconds=3600)
         status = await cluster.run("next", original["units"], choice=candidate(1, 200))
@@ -94,7 +94,7 @@ async def test_golden_the_writes_say_what_the_originals_say(
     """Ours go to the pod's status (rights to patch pods are not needed), and say more."""
     original = {name: json.loads(vector("write", name)["body"]) for name in ("node", "pod")}
     async with cluster_in(short_path, log, simulate=on_the_originals_cards(short_path)) as cluster:
-        await cluster.node.ready(units=UNITS)
+        await cluster.ready(units=UNITS)
         await cluster.recorded()
         await cluster.api.patch("nodes", NODE, {"status": {"capacity": {RESOURCE: str(UNITS)}}})
         await cluster.api.until_object(

@@ -20,6 +20,7 @@ def check(history: History) -> None:
     ledger = history.daemon.publisher.ledger()
     assert ledger is not None
     used: Counter[str] = Counter()
+    forced: set[str] = set()
     live = history.live()
     for pod in live:
         admitted = history.kubelet.pods[pod.uid]
@@ -28,13 +29,15 @@ def check(history: History) -> None:
             continue
         for units in given.values():
             used.update(units)
+            if pod.uid in history.overcommitted:
+                forced |= units.keys()
         assert ledger.holdings[pod.uid].containers == given, f"{pod}: the ledger"
         assert json.loads(pod.annotations[ALLOCATION]) == given, f"{pod}: the annotation"
         assert pod.annotations[ALIYUN.annotations.assigned] == "true"
         _check_card(history, pod, given)
     for card in history.table.cards:
-        forced = any(pod.uid in history.overcommitted for pod in live)
-        assert used[card.uuid] <= card.units or forced, f"card {card.index} is over-committed"
+        told = card.uuid in forced
+        assert used[card.uuid] <= card.units or told, f"card {card.index} is over-committed"
     assert {uid for uid, holding in ledger.holdings.items() if holding.containers} == {
         pod.uid for pod in live if given_cards(history, history.kubelet.pods[pod.uid])
     }

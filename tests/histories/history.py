@@ -22,6 +22,10 @@ from tests.histories.daemon_model import RESOURCE, Daemon
 from tests.histories.kubelet_model import KubeletModel
 
 NAMES = "abcdef"
+EXTENDERS = ("ours", "ours", "original", "around")
+"""Who places a pod, drawn anew for each."""
+FORGETFUL_EXTENDERS = ("original", "original", "around")
+"""The same where cards come to be over-committed."""
 INDEX = ALIYUN.annotations.card_index or ""
 LAGS_SECONDS = (0.0, 0.0, 0.05, 0.3, 3.0)
 SPEC_COMES_IN_TIME_SECONDS = 0.45
@@ -63,6 +67,7 @@ class History:
     admitted: set[str] = field(default_factory=set)
     """UIDs of pods that came to the daemon in its present life."""
     made: int = 0
+    extenders: tuple[str, ...] = EXTENDERS
 
     @classmethod
     def of_seed(cls, seed: int) -> "History":
@@ -75,6 +80,7 @@ class History:
             api=ApiModel(draw=draw),
             kubelet=KubeletModel(draw=draw, all_ids=ids, lists_ended_pods=draw.random() < 0.2),
             policy=draw.choice(list(Policy)),
+            extenders=FORGETFUL_EXTENDERS if draw.random() < 0.1 else EXTENDERS,
         )
 
     # --------------------------------------------------------------------------- steps
@@ -82,7 +88,9 @@ class History:
     async def play(self, check: "Callable[[History], None]") -> None:
         """Play some steps; look whether all is as it should at each quiet moment."""
         await self._start()
-        for _ in range(self.draw.randint(2, 9)):
+        # A card is over-committed only once the node is full.
+        most_steps = 9 if self.extenders is EXTENDERS else 25
+        for _ in range(self.draw.randint(2, most_steps)):
             await self._step(self.draw.choices(STEPS, WEIGHTS)[0])
             if self.draw.random() < 0.15:
                 await self._quiet(check)
@@ -146,6 +154,8 @@ class History:
             assert not (room and told), "rejected though there is room"
             return
         self.api.put(replace(now, phase=Phase.RUNNING))
+        if told and pod.uid not in self.overcommitted:
+            self._judge_room(pod)
         if room and told:
             self.chosen[pod.uid] = tuple(int(n) for n in pod.annotations[INDEX].split(","))
 
@@ -233,7 +243,7 @@ class History:
 
     def _placed(self, pod: Pod) -> Pod | None:
         """Return the pod as an extender of some kind leaves it; None if that finds no place."""
-        kind = self.draw.choice(("ours", "ours", "original", "around"))
+        kind = self.draw.choice(self.extenders)
         if kind == "around" or not requested_units(pod, RESOURCE):
             return pod
         if kind == "original":
@@ -274,6 +284,19 @@ class History:
             and caller.pod != PodName(namespace=pod.namespace, name=pod.name)
         }
         assert not wrong, f"{pod} taken for {wrong}"
+
+    def _judge_room(self, pod: Pod) -> None:
+        """No pod comes silently to a card that has no room left for it."""
+        if not self.kubelet.pods.keys() <= self.api.pods.keys():
+            # Of one that was deleted by force, nobody tells any more on which card it is.
+            return
+        uuids = self.kubelet.seen_by(pod.uid)
+        full = [
+            card.index
+            for card in self.table.cards
+            if card.uuid in uuids and self.kubelet.seen_units(card.uuid) > card.units
+        ]
+        assert not full, f"{pod} came to cards {full}, which had no room for it"
 
     def _hear(self) -> None:
         assert self.daemon is not None

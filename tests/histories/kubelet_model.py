@@ -102,6 +102,21 @@ class KubeletModel:
                     beyond += sum(not each.startswith(card.tag) for each in ids)
         return beyond
 
+    def seen_by(self, uid: str) -> set[str]:
+        """The UUIDs of the cards that the pod's containers see."""
+        envs = self.pods[uid].envs.values()
+        return {uuid for each in envs for uuid in each.get(VISIBLE, "").split(",") if uuid}
+
+    def seen_units(self, uuid: str) -> int:
+        """How many units of a card the containers use, by the cards that they see."""
+        seen = 0
+        for pod in self.pods.values():
+            for container in pod.pod.containers:
+                uuids = pod.envs.get(container.name, {}).get(VISIBLE, "").split(",")
+                if container.kind is not ContainerKind.INIT and uuid in uuids:
+                    seen += len(pod.devices.get(container.name, ())) // len(uuids)
+        return seen
+
     async def _serve(
         self, admitted: Admitted, container: Container, reusable: Collection[str]
     ) -> set[str]:

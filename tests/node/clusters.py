@@ -14,7 +14,7 @@ from typing import Any
 from gpushare_plugin.sim.apiserver import ApiServerSettings, SimApiServer
 from gpushare_plugin.sim.kubelet import ContainerSpec, PodSpec, PodStatus
 from tests.node.event_log import EventLog
-from tests.node.nodes import RESOURCE, Machine, Node, node_in
+from tests.node.nodes import RESOURCE, STARTS_SECONDS, Machine, Node, node_in
 
 NODE = "gpu-a"
 INDEX = "ALIYUN_COM_GPU_MEM_IDX"
@@ -30,6 +30,15 @@ class Cluster:
 
     api: SimApiServer
     node: Node
+
+    async def ready(self, *, units: int = 30, registrations: int = 1) -> None:
+        """Wait until the kubelet has the units, and the daemon the pods of the API server.
+
+        A daemon registers without the API server where that takes long: a pod that came
+        before would go where the policy says.
+        """
+        await self.node.ready(units=units, registrations=registrations)
+        await self.api.watched("pods", timeout_seconds=STARTS_SECONDS)
 
     async def bind(
         self,

@@ -31,6 +31,9 @@ SECOND = "GPU-b81d94e7-3c60-4f2b-8a19-d75e02c6f4b2"
 FIRST_TAG, SECOND_TAG = "6f0c3a52", "b81d94e7"
 """The two cards of the profile t4-x2, 15 units each."""
 
+STARTS_SECONDS = 15.0
+"""Only what never comes takes so long, or comes on a machine that is very busy."""
+
 SYSTEM = "system driver=570.124.06 cuda=12080\n"
 
 
@@ -69,8 +72,9 @@ class Node:
 
     async def ready(self, *, units: int = 30, registrations: int = 1) -> None:
         """Wait until the kubelet has so many healthy units, after so many registrations."""
-        await self.kubelet.registered(RESOURCE, count=registrations)
-        await self.kubelet.allocatable(RESOURCE, equals=units)
+        kubelet, seconds = self.kubelet, STARTS_SECONDS
+        await kubelet.registered(RESOURCE, count=registrations, timeout_seconds=seconds)
+        await kubelet.allocatable(RESOURCE, equals=units, timeout_seconds=seconds)
 
     async def page(self, path: str) -> tuple[int, str]:
         """Get one of the status pages."""

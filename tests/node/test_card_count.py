@@ -26,7 +26,7 @@ class Asked:
     words: str
 
     async def admitted(self, cluster: Cluster) -> PodStatus:
-        await cluster.node.ready()
+        await cluster.ready()
         wish = {COUNT: self.count} | chosen(1)
         pod = await cluster.bind("a", *self.units, init=self.init, choice=wish)
         return await cluster.admit(pod)
@@ -78,7 +78,7 @@ async def test_where_it_is_strict_the_pod_is_refused_with_the_same_words(
 
 
 async def _one_card_is_full(cluster: Cluster) -> None:
-    await cluster.node.ready()
+    await cluster.ready()
     await cluster.run("fills", 14, choice=chosen(0))
 
 
@@ -111,7 +111,7 @@ async def test_a_count_that_is_carried_out_is_told_to_nobody(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log, **PAGES) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.run("a", 4, choice={COUNT: "2"} | chosen("0,1"))
         _, page = await cluster.node.page("/metrics")
 

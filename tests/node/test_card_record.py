@@ -352,7 +352,7 @@ async def test_the_index_of_a_pods_choice_means_the_same_card_after_a_restart(
         await served_once(short_path, log, FIRST, SECOND, **in_cluster(short_path, api))
         profile = machine(short_path, SECOND, FIRST)
         async with daemon_in(short_path, log, api, simulate=profile) as cluster:
-            await cluster.node.ready()
+            await cluster.ready()
             await cluster.recorded()
             status = await cluster.run("a", 2, choice=chosen(0))
 

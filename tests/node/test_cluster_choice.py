@@ -25,7 +25,7 @@ async def test_the_card_that_our_extender_chose_is_given_and_published(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.run("a", 4, choice=chosen(1))
         annotations = await cluster.published("a", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
 
@@ -42,7 +42,7 @@ async def test_b50_equal_pods_admitted_in_the_other_order_get_each_its_own_card(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         first = await cluster.bind("first", 6, choice=chosen(0))
         second = await cluster.bind("second", 6, choice=chosen(1))
 
@@ -58,11 +58,26 @@ async def test_b50_equal_pods_admitted_in_the_other_order_get_each_its_own_card(
     ]
 
 
+async def test_a_pod_that_is_deleted_before_its_admission_gets_the_card_that_was_chosen_for_it(
+    short_path: Path, log: EventLog
+) -> None:
+    """Elsewhere it would take the place of another pod, for as long as it takes to end."""
+    async with cluster_in(short_path, log) as cluster:
+        await cluster.ready()
+        ending = await cluster.bind("ending", 6, 5, choice=chosen(1))
+        await cluster.api.terminate_pod("ending", grace_seconds=3600)
+        # Its card is the one that the policy takes, and its admission shows how far the watch is.
+        await cluster.run("watched", 1, choice=chosen(0))
+        status = await cluster.node.kubelet.admit(ending)
+
+    assert cards_of(status) == ["1", "1"]
+
+
 async def test_b52_all_containers_of_a_pod_land_on_the_chosen_card(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         pod = await cluster.bind("several", 0, 1, 2, 0, 3, init=(0, 4), choice=chosen(1))
         status = await cluster.admit(pod)
         annotations = await cluster.published("several", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
@@ -84,7 +99,7 @@ async def test_a_pod_of_two_cards_has_each_container_spread_evenly_over_the_same
 ) -> None:
     wish = {"gpushare.io/gpu-count": "2"} | chosen("0,1")
     async with cluster_in(short_path, log, simulate="a100-pcie-x4") as cluster:
-        await cluster.node.ready(units=320)
+        await cluster.ready(units=320)
         status = await cluster.run("spread", 4, 6, choice=wish)
         allocation = await cluster.allocation("spread")
 
@@ -97,7 +112,7 @@ async def test_b53_a_pod_around_the_extender_is_placed_published_and_an_event_sa
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.run("around", 4)
         annotations = await cluster.published("around")
         event = await cluster.event("GpuPlacedByNode")
@@ -112,7 +127,7 @@ async def test_b53_where_an_extender_is_required_a_pod_around_it_is_refused(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log, require_extender="on") as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         around = await cluster.run("around", 4)
         placed = await cluster.run("placed", 4, choice=chosen(1))
         event = await cluster.event("GpuRefused")
@@ -126,7 +141,7 @@ async def test_init_containers_devices_go_on_to_all_others_where_an_extender_is_
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log, require_extender="on") as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.admit(await cluster.bind("a", 2, 3, init=(5,), choice=chosen(1)))
 
     assert (status.phase, cards_of(status)) == (RUNNING, ["1", "1", "1"])
@@ -143,7 +158,7 @@ async def test_a_pod_that_the_original_extender_put_on_a_full_card_is_over_commi
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log, status_address="127.0.0.1:0") as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await _fill(cluster)
         status = await cluster.run("too-much", 8, choice=chosen(0, ours=False))
         annotations = await cluster.published("too-much")
@@ -168,7 +183,7 @@ async def test_what_an_over_committed_pod_uses_of_its_card_is_not_given_to_the_n
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log, simulate="a100-pcie-x4") as cluster:
-        await cluster.node.ready(units=320)
+        await cluster.ready(units=320)
         for index in range(4):
             await cluster.run(f"fills-{index}", 70, choice=chosen(index, ours=False))
         # 10 are left of each: it gets IDs of three cards, and sees the last.
@@ -197,7 +212,7 @@ async def test_a_pod_that_fits_on_no_card_is_refused_if_strict_or_if_our_extende
     short_path: Path, log: EventLog, *, ours: bool, strict: str
 ) -> None:
     async with cluster_in(short_path, log, strict=strict) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await _fill(cluster)
         status = await cluster.run("too-much", 8, choice=chosen(0, ours=ours))
         event = await cluster.event("GpuRefused")
@@ -211,7 +226,7 @@ async def test_b58_a_card_index_that_is_none_is_told_and_passed_over(
     short_path: Path, log: EventLog, junk: str
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.run("junk", 4, choice={INDEX: junk})
         allocation = await cluster.allocation("junk")
         event = await cluster.event("GpuAnnotationUnreadable")
@@ -232,7 +247,7 @@ async def test_b58_amounts_that_a_user_wrote_by_hand_count_for_nothing(
         INDEX: "1",
     }
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         status = await cluster.run("sly", 4, choice=written)
         annotations = await cluster.published("sly", ALIYUN_COM_GPU_MEM_POD="4")
 
@@ -245,7 +260,7 @@ async def test_b59_where_the_chosen_card_is_full_the_record_of_our_extender_is_c
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.run("fills", 14, choice=chosen(0))
         ours = await cluster.run("ours", 4, choice=chosen(0))
         theirs = await cluster.run("theirs", 4, choice=chosen(0, ours=False))

@@ -25,7 +25,7 @@ async def test_b129_what_is_granted_is_what_is_used_and_no_more(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.api.patch("nodes", NODE, {"status": {"capacity": {RESOURCE: "30"}}})
         await cluster.run("placed", 4, choice=chosen(1))
         await cluster.run("around", 4)
@@ -66,7 +66,7 @@ async def test_b21_while_the_api_server_is_away_pods_go_where_its_last_word_says
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.recorded()
         known = await cluster.bind("known", 4, choice=chosen(1))
         await cluster.api.called("watch pods")
@@ -95,7 +95,7 @@ async def test_a_write_that_is_refused_is_tried_again(
         )
         await api.inject(refused)
         async with daemon_in(short_path, log, api) as cluster:
-            await cluster.node.ready()
+            await cluster.ready()
             given = await cluster.run("a", 4, choice=chosen(1))
             await cluster.recorded()
             await cluster.published("a")
@@ -109,7 +109,7 @@ async def test_a_pod_that_cannot_be_written_keeps_no_other_waiting(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         barred = Fault(kind=FaultKind.STATUS, resource="pods/status", name="barred", status=403)
         await cluster.api.inject(barred)
         await cluster.run("barred", 2, choice=chosen(0))
@@ -124,7 +124,7 @@ async def test_a_pod_that_cannot_be_written_keeps_no_other_waiting(
 
 async def test_an_answer_that_is_lost_does_no_harm(short_path: Path, log: EventLog) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.recorded()
         lost = Fault(kind=FaultKind.LOSE_ANSWER, verbs=("patch",), resource="pods/status", count=1)
         await cluster.api.inject(lost)
@@ -134,7 +134,7 @@ async def test_an_answer_that_is_lost_does_no_harm(short_path: Path, log: EventL
 
 async def test_writes_that_hang_hold_up_no_pod(short_path: Path, log: EventLog) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.api.inject(Fault(kind=FaultKind.HANG, verbs=("patch", "create")))
         statuses = [await cluster.run(f"p{n}", 1, choice=chosen(n % 2)) for n in range(4)]
 
@@ -145,7 +145,7 @@ async def test_b49_a_pod_that_the_watch_brings_late_is_waited_for(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.api.watched("pods")
         await cluster.api.inject(Fault(kind=FaultKind.LATE_EVENTS, resource="pods", seconds=0.2))
         status = await cluster.run("late", 4, choice=chosen(1))
@@ -157,7 +157,7 @@ async def test_a_pod_that_the_watch_never_brings_is_served_within_a_second_or_so
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.api.watched("pods")
         await cluster.api.silence_watches("pods")
         async with asyncio.timeout(10):

@@ -33,7 +33,7 @@ async def test_b64_restarts_of_a_container_and_of_the_kubelet_change_nothing_in_
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         pod = await cluster.bind("a", 4, 2, choice=chosen(1))
         await cluster.admit(pod)
         before = await cluster.published("a", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
@@ -41,7 +41,7 @@ async def test_b64_restarts_of_a_container_and_of_the_kubelet_change_nothing_in_
 
         restarted = await cluster.node.kubelet.restart_container(pod.uid, "c0")
         await cluster.node.kubelet.restart()
-        await cluster.node.ready(registrations=2)
+        await cluster.ready(registrations=2)
         await cluster.run("b", 1, choice=chosen(0))
         await cluster.published("b")
         after = cluster.api.get("pods", "a")["metadata"]["annotations"]
@@ -56,7 +56,7 @@ async def test_a_terminating_pod_holds_its_card_and_is_published_all_the_same(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.api.go_away()
         pod = await cluster.bind("ending", 10, choice=chosen(1))
         await cluster.node.kubelet.admit(pod)
@@ -70,7 +70,7 @@ async def test_a_terminating_pod_holds_its_card_and_is_published_all_the_same(
 
 async def test_a_pod_that_has_ended_gives_its_units_back(short_path: Path, log: EventLog) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         pod = await cluster.bind("ended", 15, choice=chosen(1))
         await cluster.admit(pod)
         await cluster.published("ended")
@@ -85,7 +85,7 @@ async def test_a_record_that_somebody_took_off_a_pod_is_written_again(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.run("a", 4, choice=chosen(1))
         before = await cluster.published("a", ALIYUN_COM_GPU_MEM_ASSIGNED="true")
         change = {"annotations": {ALLOCATION: None, INDEX: "0"}}
@@ -99,7 +99,7 @@ async def test_a_pod_made_anew_under_its_name_gets_its_own_card_and_not_the_old_
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         old = await cluster.bind("web-0", 4, choice=chosen(0))
         await cluster.admit(old)
         await cluster.published("web-0")
@@ -122,7 +122,7 @@ async def test_a_pod_made_anew_while_the_kubelet_lists_the_old_one_keeps_the_cho
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         old = await cluster.bind("web-0", 4, choice=chosen(0))
         await cluster.admit(old)
         await cluster.published("web-0", ALIYUN_COM_GPU_MEM_ASSIGNED="true")

@@ -71,7 +71,7 @@ class Publishing:
 async def publishing(writer: Writer) -> AsyncIterator[Publishing]:
     inventory = Inventory(SharingRule(units=UnitRule(unit_mib=1024)), NodeMetrics())
     inventory.table = CardTable(cards(4, 4))
-    rule = NodeRecordRule(node_name="node", names=ALIYUN, unit_mib=1024)
+    rule = NodeRecordRule(names=ALIYUN, unit_mib=1024)
     publisher = NodePublisher(inventory, rule, NodeMetrics(), lambda: "none", tuple)
     task = asyncio.create_task(publisher.run(writer))
     try:

@@ -79,7 +79,7 @@ async def test_b33_bad_news_are_published_before_the_kubelet_is_told(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.recorded()
         seen: list[int] = []
 
@@ -103,7 +103,7 @@ async def test_bad_news_reach_the_kubelet_though_they_cannot_be_published(
     short_path: Path, log: EventLog
 ) -> None:
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         await cluster.recorded()
         await cluster.api.go_away()
 
@@ -148,7 +148,7 @@ async def test_b40_cards_keep_their_index_over_a_restart_with_another_nvml_order
         for order in (lines, lines[::-1]):
             profile = profile_in(short_path, "".join(order))
             async with daemon_in(short_path, log, api, simulate=profile) as cluster:
-                await cluster.node.ready()
+                await cluster.ready()
                 await cluster.recorded()
                 name = f"p{order.index(lines[0])}"
                 status = await cluster.run(name, 2, choice=chosen(0))
@@ -163,7 +163,7 @@ async def test_the_label_that_turns_cgpus_isolation_off_is_read_as_it_changes(
 ) -> None:
     label = "cgpu.disable.isolation"
     async with cluster_in(short_path, log) as cluster:
-        await cluster.node.ready()
+        await cluster.ready()
         for value in ("true", "false", "true", None):
             await cluster.api.patch("nodes", NODE, {"metadata": {"labels": {label: value}}})
 

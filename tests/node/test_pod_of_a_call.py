@@ -12,6 +12,7 @@ import pytest
 from grpc import aio
 
 from gpushare_plugin.core.association import Known, ListedPod, NoPod, PodName
+from gpushare_plugin.core.pods import Phase as SpecPhase
 from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import PodResourcesError
 from gpushare_plugin.metrics import NodeMetrics
@@ -194,6 +195,19 @@ class Fails:
         return ()
 
 
+class Turns:
+    """A PodResources that tells of these pods, until it fails."""
+
+    def __init__(self, *pods: ListedPod) -> None:
+        self.pods = pods
+        self.fails = False
+
+    async def list_pods(self, *_: object, **__: object) -> Sequence[ListedPod]:
+        if self.fails:
+            raise PodResourcesError("nobody answers")
+        return self.pods
+
+
 class Lists:
     """A PodResources that tells of these pods."""
 
@@ -291,6 +305,49 @@ async def test_a_pod_that_was_thought_the_caller_is_not_once_its_spec_asks_for_n
     specs.put(spec("asks-for-nothing", units=0))
 
     assert (await call).caller == NoPod()
+
+
+async def test_where_the_kubelet_does_not_list_the_one_pod_that_waits_is_guessed_and_counted() -> (
+    None
+):
+    specs, metrics = watching(), NodeMetrics()
+    specs.put(spec("waits"))
+    running = replace(spec("runs"), name="runs", phase=SpecPhase.RUNNING)
+    specs.put(running)
+    specs.put(replace(spec("asks-for-nothing", units=0), name="nothing"))
+    admission = Admission(Fails(times=99), RESOURCE, metrics, _clock(), specs)
+
+    call = await admission.pod_of_call()
+
+    assert (call.caller, call.guessed) == (Known(pod=NAME), True)
+    assert b'gpushare_pod_lookups_total{answer="guessed"} 1.0' in metrics.exposition()
+
+
+async def test_where_the_kubelet_does_not_list_none_of_several_that_wait_is_guessed() -> None:
+    specs = watching()
+    specs.put(spec("one"))
+    specs.put(replace(spec("other"), name="other"))
+    admission = Admission(Fails(times=99), RESOURCE, NodeMetrics(), _clock(), specs)
+
+    call = await admission.pod_of_call()
+
+    assert (call.caller, call.guessed) == (NoPod(), False)
+
+
+async def test_a_pod_that_was_listed_with_all_its_devices_is_not_guessed() -> None:
+    specs, pods = watching(), Turns(listing(c0=OLD_IDS))
+    specs.put(spec("served"))
+    admission = Admission(pods, RESOURCE, NodeMetrics(), _clock(), specs)
+    account = asyncio.create_task(admission.run())
+    await eventually(lambda: admission.pods is not None)
+    account.cancel()
+    pods.fails = True
+
+    assert (await admission.pod_of_call()).caller == NoPod()
+    specs.put(replace(spec("next"), name="next"))
+    assert (await admission.pod_of_call()).caller == Known(
+        pod=PodName(namespace="default", name="next")
+    )
 
 
 async def test_one_failure_is_tried_again_within_the_budget() -> None:

@@ -36,6 +36,8 @@ from gpushare_plugin.ports.cluster import (
 
 log = event_logger(__name__)
 
+LONGEST_REST_SECONDS = 30.0
+"""However long a server, or a proxy before it, asks to be left alone: pods come meanwhile."""
 STEADY_SECONDS = 5.0
 """A watch that lived so long has shown that the server is well: waits begin small again."""
 
@@ -120,7 +122,7 @@ class Informer(Generic[T]):
             except ApiError as error:
                 self._failed(error)
                 if isinstance(error, ApiThrottled):
-                    rest_seconds = error.retry_after_seconds
+                    rest_seconds = min(error.retry_after_seconds, LONGEST_REST_SECONDS)
             if self._clock() - begun_seconds >= STEADY_SECONDS:
                 self._waits.reset()
             if not (progress or self._relists):

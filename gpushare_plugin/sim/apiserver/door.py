@@ -9,6 +9,7 @@ import asyncio
 import gzip
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from aiohttp import web
 
@@ -145,10 +146,12 @@ class Door:
         watch.cut = lambda: _abort(request)
         response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
         response.content_type = "application/json"
-        await response.prepare(request)
-        self._interior.journal.note(number, status=response.status)
-        await watches.serve(watch, response)
-        await response.write_eof()
+        # A client that dies is no error of the server's.
+        with suppress(ConnectionResetError):
+            await response.prepare(request)
+            self._interior.journal.note(number, status=response.status)
+            await watches.serve(watch, response)
+            await response.write_eof()
         return response
 
     def _response(self, request: web.BaseRequest, answer: Answer) -> web.Response:
