@@ -6,8 +6,15 @@ BIN    := $(VENV)/bin
 STUB   := gpushare_plugin/sim/nvml_stub
 CFLAGS_STUB := -std=c11 -O2 -Wall -Wextra -Werror -fPIC
 
+# Of the tests on a real cluster, what CI runs: some three minutes of some eight.
+E2E_IN_CI := $(addprefix e2e/test_,cluster.py node_daemon.py extender.py node_account.py admission.py)
+# Only what is said for this: KUBECONFIG in the environment may be somebody's real cluster.
+ifneq ($(origin KUBECONFIG),command line)
+KUBECONFIG :=
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-core check lint types contracts native bench proto proto-check golden lock coverage image ci clean
+.PHONY: help setup demo test test-core check lint types contracts native bench proto proto-check golden lock coverage image e2e e2e-build ci clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,7 +82,14 @@ coverage: setup ## the tests again, with the lines they reach
 image: setup ## build the container image without Docker, and start it beside the simulated kubelet
 	@scripts/image $(BIN)/python
 
+e2e-build: setup ## build Kubernetes' programs for the tests on a real cluster; once, then they are kept
+	@$(BIN)/python -m e2e --build
+
+e2e: setup ## the product under a real Kubernetes on this machine, or KUBECONFIG=FILE: on that cluster
+	@GPUSHARE_E2E_KUBECONFIG=$(abspath $(KUBECONFIG)) $(BIN)/python -m e2e $(E2E)
+
 ci: check native test image ## all of it, as CI runs it
+	@$(MAKE) --no-print-directory e2e KUBECONFIG= E2E="$(E2E_IN_CI)"
 
 clean: ## remove what setup and the tools made
 	@rm -rf $(VENV) $(STUB)/libnvidia-ml.so.1 .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

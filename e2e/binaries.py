@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 MODULE = Path(__file__).with_name("kubernetes")
@@ -37,8 +38,8 @@ def version() -> str:
     return found[1]
 
 
-def built() -> Path:
-    """Return the folder of the programs, having built what is missing.
+def built(names: Sequence[str] = PROGRAMS) -> Path:
+    """Return the folder of the programs, having built which of these are missing.
 
     Raises:
         CannotBuild: there is no Go, or the build failed.
@@ -51,7 +52,7 @@ def built() -> Path:
     with (folder / "lock").open("w") as lock:
         # Two runs at once build once.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in PROGRAMS:
+        for name in names:
             if not (folder / name).exists():
                 _build(go, folder, name)
     return folder

@@ -11,6 +11,8 @@ from pathlib import Path
 ADDRESSES = ("192.0.2.1", "192.0.2.11", "192.0.2.12")
 """The API server's and the nodes': TEST-NET-1 (RFC 5737), on this network's loopback."""
 
+SERVICES = "10.99.0.0/24"
+
 
 def main() -> int:
     """Prepare, run the command, and return its exit code; whoever is left over is killed."""
@@ -18,6 +20,8 @@ def main() -> int:
     _call("ip", "link", "set", "lo", "up")
     for address in ADDRESSES:
         _call("ip", "address", "add", f"{address}/32", "dev", "lo")
+    # kube-proxy turns a service's address into a pod's, but only of what has a way to go.
+    _call("ip", "route", "add", SERVICES, "dev", "lo", "src", ADDRESSES[0])
     for path in ("/run", "/var/log"):
         _call("mount", "-t", "tmpfs", "tmpfs", path)
     for part in ("upper", "work"):

@@ -32,7 +32,7 @@ def pod(name: str, *units: int, annotations: Any = None, **spec: Any) -> dict[st
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "annotations": annotations or {}, "labels": LABELS},
-        "spec": {"containers": containers, "terminationGracePeriodSeconds": 0, **spec},
+        "spec": {"containers": containers, "terminationGracePeriodSeconds": 1, **spec},
     }
 
 
@@ -143,7 +143,8 @@ def unscheduled(cluster: Kubernetes, name: str) -> str:
 def delete_all(cluster: Kubernetes) -> None:
     """Delete the tests' pods and what makes them, and return once they are gone."""
     cluster.kubectl("delete", "replicasets", "--all", "--cascade=orphan")
-    cluster.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+    # Not by force: the kubelet has to give the units back first.
+    cluster.kubectl("delete", "pods", "--all", "--wait=false")
     wait_until(lambda: not phases(cluster), what="the pods are gone", seconds=60)
 
 

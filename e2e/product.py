@@ -91,12 +91,13 @@ def wait_for_units(cluster: Kubernetes, *, seconds: float = 60) -> None:
 
 
 def wait_for_no_units(cluster: Kubernetes) -> None:
-    """Return once no node shows units as allocatable."""
-    wait_until(
-        lambda: not any(allocatable(cluster, node) for node in cluster.node_names),
-        what="no node shows units",
-        seconds=60,
-    )
+    """Return once no node shows units, as capacity neither."""
+
+    def shown() -> list[str]:
+        found = [cluster.kubectl.get("node", name)["status"] for name in cluster.node_names]
+        return [each["capacity"].get(RESOURCE, "0") for each in found]
+
+    wait_until(lambda: set(shown()) == {"0"}, what="no node shows units", seconds=30)
 
 
 def allocatable(cluster: Kubernetes, node: str) -> int:

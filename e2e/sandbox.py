@@ -6,6 +6,8 @@ of them do. Cgroups and a few sysctls are the machine's: those are put back by w
 started the run, or by the next run after a crash.
 """
 
+import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +19,8 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "gpushare-e2e-"
+SYSCTLS = "sysctls.json"
+KUBELET_FOLDER = Path("/var/lib/kubelet")
 KUBELET_SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
 """Those that the kubelet writes; they are no namespace's."""
 UNSHARE = (
@@ -46,21 +50,37 @@ def check() -> None:
 def working_folder() -> Iterator[Path]:
     """Yield a folder for a run; take away, in the end, all that a run leaves on the machine."""
     _sweep()
-    sysctls = {each: Path("/proc/sys", each).read_text() for each in KUBELET_SYSCTLS}
-    kubelet = Path("/var/lib/kubelet")
-    had_kubelet = kubelet.exists()
-    kubelet.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    # Held while the run lives, however it ends: by it the next run knows what to sweep.
+    lock = os.open(folder, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    before = {each: Path("/proc/sys", each).read_text() for each in KUBELET_SYSCTLS}
+    (folder / SYSCTLS).write_text(json.dumps(before))
     try:
-        yield folder
+        with _kubelet_folder():
+            yield folder
     finally:
-        for each, value in sysctls.items():
-            Path("/proc/sys", each).write_text(value)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not had_kubelet:
-            with suppress(OSError):
-                kubelet.rmdir()
-        _remove_cgroups(f"{PREFIX}{os.getpid()}-")
+        _clean(folder)
+        os.close(lock)
+
+
+@contextmanager
+def _kubelet_folder() -> Iterator[None]:
+    """Have a place where nodes mount their own; take it away if nobody else uses it.
+
+    A folder that goes takes with it what others have mounted there, in any namespace.
+    """
+    KUBELET_FOLDER.mkdir(exist_ok=True)
+    use = os.open(KUBELET_FOLDER, os.O_RDONLY)
+    try:
+        fcntl.flock(use, fcntl.LOCK_SH)
+        yield
+    finally:
+        # Of a run beside us, or of a kubelet of the machine, which has files there.
+        with suppress(OSError):
+            fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            KUBELET_FOLDER.rmdir()
+        os.close(use)
 
 
 def run(command: Sequence[str], folder: Path) -> int:
@@ -73,7 +93,7 @@ def run(command: Sequence[str], folder: Path) -> int:
 
 def cgroup(name: str) -> str:
     """Make a cgroup for a node in each hierarchy; return its name for the kubelet."""
-    path = f"{Path(os.environ['GPUSHARE_E2E_FOLDER']).name.rsplit('-', 1)[0]}-{name}"
+    path = f"{Path(os.environ['GPUSHARE_E2E_FOLDER']).name}-{name}"
     for hierarchy in _hierarchies():
         (hierarchy / path).mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
@@ -83,16 +103,25 @@ def cgroup(name: str) -> str:
 
 
 def _sweep() -> None:
-    """Remove what runs left that did not end by themselves."""
-    for hierarchy in _hierarchies():
-        for path in hierarchy.glob(f"{PREFIX}*"):
-            number = path.name.removeprefix(PREFIX).split("-")[0]
-            if number.isdecimal() and not Path("/proc", number).exists():
-                _remove_cgroups(f"{PREFIX}{number}-")
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        number = path.name.removeprefix(PREFIX).split("-")[0]
-        if number.isdecimal() and not Path("/proc", number).exists():
-            shutil.rmtree(path, ignore_errors=True)
+    """Clean up after runs that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue  # It runs.
+        else:
+            _clean(folder)
+        finally:
+            os.close(lock)
+
+
+def _clean(folder: Path) -> None:
+    with suppress(OSError, ValueError):  # It was killed before it wrote them.
+        for each, value in json.loads((folder / SYSCTLS).read_text()).items():
+            Path("/proc/sys", each).write_text(value)
+    _remove_cgroups(f"{folder.name}-")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_cgroups(prefix: str) -> None:
@@ -108,6 +137,6 @@ def _remove_cgroups(prefix: str) -> None:
 def _hierarchies() -> list[Path]:
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS]
-    return [
-        each for each in CGROUPS.iterdir() if (each / "tasks").exists() and not each.is_symlink()
-    ]
+    # Of version 1, and `unified`, of version 2, where runc makes its own beside them.
+    procs = CGROUPS.glob("*/cgroup.procs")
+    return [each.parent for each in procs if not each.parent.is_symlink()]

@@ -31,7 +31,7 @@ def test_an_extenders_leader_killed_in_a_burst_of_binds_over_commits_no_card(
     cluster.kubectl.apply(*(pods.pod(f"burst-{number}", 3) for number in range(20)))
     pods.wait_any_running(cluster)
 
-    cluster.kubectl.delete("pod", _leader(cluster), namespace=SYSTEM)
+    cluster.kubectl.delete("pod", _leader(cluster), namespace=SYSTEM, now=True)
 
     pods.wait_running(cluster, 20)
     agreement.assert_all_agree(cluster)

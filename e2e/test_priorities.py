@@ -6,6 +6,7 @@ import pytest
 
 from e2e import pods, product
 from e2e.cluster.foreign import Kubernetes
+from e2e.cluster.programs import wait_until
 
 pytestmark = pytest.mark.usefixtures("scheduler", "no_pods_left")
 
@@ -54,12 +55,16 @@ def test_a_drained_nodes_pods_come_up_on_the_other_node(cluster: Kubernetes) -> 
         for each in pods.listed(cluster):
             if each["spec"]["nodeName"] == first:
                 _evict(cluster, each["metadata"]["name"])
-        pods.wait_running(cluster, 4)
+        wait_until(
+            lambda: [each["spec"].get("nodeName") for each in pods.listed(cluster)] == [second] * 4,
+            what=f"four pods, all on {second}",
+            seconds=60,
+        )
     finally:
         cluster.kubectl("uncordon", first)
 
-    placed = [each["spec"]["nodeName"] for each in pods.listed(cluster)]
-    assert placed == [second] * 4
+    pods.wait_running(cluster, 4)
+    assert sorted(pods.held_units(cluster).values()) == [14, 14]
 
 
 def _evict(cluster: Kubernetes, name: str) -> None:

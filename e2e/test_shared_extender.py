@@ -36,7 +36,7 @@ def test_when_the_leader_is_killed_in_a_burst_the_other_goes_on(sandbox: Cluster
     sandbox.kubectl.apply(*(pods.pod(f"burst-{number}", 3) for number in range(20)))
     pods.wait_any_running(sandbox)
 
-    sandbox.kubectl.delete("pod", leader, namespace=SYSTEM)
+    sandbox.kubectl.delete("pod", leader, namespace=SYSTEM, now=True)
 
     pods.wait_running(sandbox, 20)
     agreement.assert_all_agree(sandbox)

@@ -140,11 +140,13 @@ class ApiThrottled(ApiUnavailable):
 
     Attributes:
         retry_after_seconds: how long the server asks to be left alone.
+        begun: whether the request may have been carried out; a 429 is said before that.
     """
 
-    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+    def __init__(self, message: str, *, retry_after_seconds: float, begun: bool = True) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.begun = begun
 
 
 class ApiRefused(ApiError):

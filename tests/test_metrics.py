@@ -175,6 +175,16 @@ def test_metrics_of_two_daemons_in_one_process_do_not_mix() -> None:
     assert one.registry is registry
 
 
+def test_the_age_of_what_the_watches_told_is_shown_only_where_something_is_watched() -> None:
+    shown = showing(replace(STATE, stale_seconds={"pods": 1.5, "node": 60.0}))
+
+    assert shown["gpushare_watch_stale_seconds"] == {
+        (("what", "pods"),): 1.5,
+        (("what", "node"),): 60,
+    }
+    assert "gpushare_watch_stale_seconds" not in showing(STATE)
+
+
 # ------------------------------------------------------------------------- the extender
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from e2e.cluster.kubectl import NAMESPACE, Kubectl
 from e2e.cluster.programs import Program, wait_until
+from e2e.inside import SERVICES
 
 ADDRESS = "192.0.2.1"
 PORT = 6443
 SERVER = f"https://{ADDRESS}:{PORT}"
 ETCD = "http://127.0.0.1:2379"
-SERVICES = "10.99.0.0/24"
 TOKENS = {
     "admin": ("admin", "system:masters"),
     "scheduler": ("system:kube-scheduler", ""),
@@ -59,6 +59,11 @@ class ControlPlane:
         """Return once the API server answers."""
         wait_until(self._ready, what="the API server ready", seconds=60)
 
+    @property
+    def _authority(self) -> Path:
+        """The certificate that the API server makes for itself when it starts."""
+        return self._folder / "api-certificates" / "apiserver.crt"
+
     def _ready(self) -> bool:
         self.etcd.check()
         self.api.check()
@@ -73,7 +78,12 @@ class ControlPlane:
         (self._folder / "tokens.csv").write_text("\n".join(lines) + "\n")
         for user in TOKENS:
             self.kubeconfig(user).write_text(
-                _KUBECONFIG.format(server=SERVER, token=f"{user}-token", namespace=NAMESPACE)
+                _KUBECONFIG.format(
+                    server=SERVER,
+                    authority=self._authority,
+                    token=f"{user}-token",
+                    namespace=NAMESPACE,
+                )
             )
         key, public = self._folder / "sa.key", self._folder / "sa.pub"
         for command in (
@@ -122,7 +132,7 @@ class ControlPlane:
             "--authentication-skip-lookup=true",
             f"--service-account-private-key-file={self._folder / 'sa.key'}",
             "--use-service-account-credentials=true",
-            f"--root-ca-file={self._folder / 'api-certificates' / 'apiserver.crt'}",
+            f"--root-ca-file={self._authority}",
             # A node that went away is to be seen within a test.
             "--node-monitor-grace-period=10s",
         ]
@@ -144,7 +154,7 @@ class ControlPlane:
 _KUBECONFIG = """\
 apiVersion: v1
 kind: Config
-clusters: [{{name: cluster, cluster: {{server: "{server}", insecure-skip-tls-verify: true}}}}]
+clusters: [{{name: cluster, cluster: {{server: "{server}", certificate-authority: {authority}}}}}]
 users: [{{name: user, user: {{token: "{token}"}}}}]
 contexts: [{{name: context, context: {{cluster: cluster, user: user, namespace: {namespace}}}}}]
 current-context: context

@@ -52,9 +52,9 @@ class Kubectl:
         found: list[Any] = json.loads(self("get", kind, *where, *which, "-o", "json"))["items"]
         return found
 
-    def delete(self, kind: str, *names: str, namespace: str = NAMESPACE, now: bool = True) -> None:
-        """Delete objects; with `now` no grace is given to pods."""
-        grace = ["--grace-period=0", "--force"] if now and kind == "pod" else []
+    def delete(self, kind: str, *names: str, namespace: str = NAMESPACE, now: bool = False) -> None:
+        """Delete objects; with `now` a pod's object goes before its kubelet has ended it."""
+        grace = ["--grace-period=0", "--force"] if now else []
         self("-n", namespace, "delete", kind, *names, "--ignore-not-found", "--wait=false", *grace)
 
     def make_namespace(self) -> None:

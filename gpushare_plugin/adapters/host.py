@@ -13,7 +13,7 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 LIMIT_HOOK = "apply-cuda-memory-limits"
 """The NVIDIA container toolkit's hook (1.20.1 and later) that sets a container's limit."""
 
-CONTROL_NODES = (
+CONTROL_NODES: tuple[str, ...] = (
     "/dev/nvidiactl",
     "/dev/nvidia-uvm",
     "/dev/nvidia-uvm-tools",
@@ -26,7 +26,7 @@ def has_cgroup_v2(root: Path = CGROUP_ROOT) -> bool:
     return (root / "cgroup.controllers").is_file()
 
 
-def control_nodes(paths: Sequence[str] = CONTROL_NODES) -> tuple[str, ...]:
+def control_nodes(paths: Sequence[str]) -> tuple[str, ...]:
     """Return the device nodes beside the cards' own that are there.
 
     One that is not there would keep a container from ever starting.

@@ -6,14 +6,32 @@ Rule 3: kubelets of old empty the folder as they start, so a file can be gone at
 """
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
-from gpushare_plugin.errors import RecordError
+from gpushare_plugin.core.dialect import check_resource_name
+from gpushare_plugin.errors import ConfigError, RecordError
 from gpushare_plugin.ports import SocketIdentity
 
 LONGEST_BYTES = 1 << 20
 """Far above any record; so a file that is something else is not read whole."""
+_NAME = re.compile(r"gpushare-(?P<resource>.+)\.cards\.json")
+
+
+def recorded_resources(folder: Path) -> tuple[str, ...]:
+    """Return the resources whose record is in the folder, whatever it says; never raises.
+
+    Their names are in the files' names, so a record that cannot be read names its own too.
+    """
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError:
+        return ()
+    found = (_NAME.fullmatch(name) for name in names)
+    # A domain has no underscore, so the first one stands for the slash.
+    resources = (match["resource"].replace("_", "/", 1) for match in found if match)
+    return tuple(each for each in resources if _is_resource(each))
 
 
 class RecordFile:
@@ -63,12 +81,31 @@ class RecordFile:
                 " folder, writable, with room for a few kilobytes"
             ) from error
 
+    def remove(self) -> None:
+        """Remove the file, if it is there.
+
+        Raises:
+            RecordError: it cannot be removed.
+        """
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise RecordError(f"{self.path} cannot be removed: {error.strerror}") from error
+
     def is_kept(self) -> bool:
         """Say whether the file that was read or written last is still there."""
         try:
             return _identity(self.path.stat()) == self._kept
         except OSError:
             return False
+
+
+def _is_resource(name: str) -> bool:
+    try:
+        check_resource_name(name)
+    except ConfigError:
+        return False
+    return True
 
 
 def _identity(status: os.stat_result) -> SocketIdentity:

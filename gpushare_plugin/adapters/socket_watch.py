@@ -1,7 +1,8 @@
 """The sockets in the plugin folder as files: who they are now, and when something changed.
 
 Rule 1: a change only wakes; what is true is what `identity` says.
-Rule 2: without inotify (no folder yet, no watches left) the time-out is the tick,
+Rule 2: each who waits has a wake of its own: what one has slept through, another has not.
+Rule 3: without inotify (no folder yet, no watches left) the time-out is the tick,
 and nothing else is lost.
 """
 
@@ -21,11 +22,11 @@ log = event_logger(__name__)
 
 
 class SocketFolder:
-    """One folder of sockets; see `ports.SocketFiles`. Use it as a context manager."""
+    """One folder of sockets, and its watch. Use it as a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._change = asyncio.Event()
+        self._waiters: list[SocketWaiter] = []
         self._observer: BaseObserver | None = None
         self._watched: SocketIdentity | None = None
         self._complained = False
@@ -37,22 +38,13 @@ class SocketFolder:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def identity(self, name: str) -> SocketIdentity | None:
-        """Return which file the name is now; None if there is none."""
-        return _identity(self._folder / name)
+    def waiter(self) -> "SocketWaiter":
+        """Return who looks and waits here for itself; it lives as long as the folder does."""
+        waiter = SocketWaiter(self, self._folder)
+        self._waiters.append(waiter)
+        return waiter
 
-    async def changed(self, *, timeout_seconds: float) -> None:
-        """Return when something in the folder changed, or after the time-out.
-
-        A change since the last call counts, so none is missed between a look and a wait.
-        """
-        self._watch()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_seconds):
-                await self._change.wait()
-        self._change.clear()
-
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """Watch the folder as it is now: one that was made anew is another one."""
         # A folder's ctime changes with its content, so its inode is what it is known by.
         now = _identity(self._folder)
@@ -62,7 +54,7 @@ class SocketFolder:
         self._stop()
         self._watched = folder
         # What changed between the caller's look and a new watch, nobody tells.
-        self._change.set()
+        self._wake_all()
         if folder is None:
             return
         observer = Observer()
@@ -90,9 +82,41 @@ class SocketFolder:
             self._observer = None
 
     def wake(self) -> None:
-        """Wake who waits; called from the observer's thread."""
+        """Wake all who wait; called from the observer's thread."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._change.set)
+            self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        for waiter in self._waiters:
+            waiter.wake()
+
+
+class SocketWaiter:
+    """One who looks at a folder and waits for changes; see `ports.SocketFiles`."""
+
+    def __init__(self, watched: SocketFolder, folder: Path) -> None:
+        self._watched = watched
+        self._folder = folder
+        self._change = asyncio.Event()
+
+    def identity(self, name: str) -> SocketIdentity | None:
+        """Return which file the name is now; None if there is none."""
+        return _identity(self._folder / name)
+
+    async def changed(self, *, timeout_seconds: float) -> None:
+        """Return when something in the folder changed, or after the time-out.
+
+        A change since this one's last call counts, so none is missed between a look and a wait.
+        """
+        self._watched.watch()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                await self._change.wait()
+        self._change.clear()
+
+    def wake(self) -> None:
+        """End the wait, or the next one."""
+        self._change.set()
 
 
 class _Waker(FileSystemEventHandler):

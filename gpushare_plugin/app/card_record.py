@@ -7,6 +7,7 @@ gives the record, if the node object comes in time.
 """
 
 from gpushare_plugin.adapters.record_file import RecordFile
+from gpushare_plugin.app.earlier_names import EarlierNames
 from gpushare_plugin.app.serving import NodeParts
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.core.card_record import Record, local_record, parse_record
@@ -36,6 +37,7 @@ class CardRecord:
         self._file = RecordFile(config.plugin_dir, resource)
         self._keeper = CardRecordKeeper(self._file, parts.inventory, parts.metrics, self._text)
         self._held = HeldUnits(pod_resources, resource, forget_seconds=FORGET_SECONDS)
+        self._names = EarlierNames(config.plugin_dir, resource, self._held)
         self._record = self._read()
         self.is_on_node = self._record is not None
         """Whether the copy on this node gave the record, and nobody else is to be waited for."""
@@ -43,7 +45,7 @@ class CardRecord:
     @property
     def problem(self) -> str | None:
         """Why nothing is served yet; None if nothing here is in the way."""
-        return self._held.problem
+        return self._held.problem or self._names.problem
 
     def take_node(self, node: Node) -> None:
         """Take what the node object says, if nothing is known yet."""
@@ -58,6 +60,7 @@ class CardRecord:
             log.error(
                 "node_record_late",
                 node=node,
+                resource=self._record.resource,
                 unit=unit_text(self._record.unit_mib),
                 cards=",".join(card.uuid for card in self._record.cards),
                 doing="going on with what was decided without it; drain the node",
@@ -67,7 +70,8 @@ class CardRecord:
         decided = {card.uuid: card.index for card in self._inventory.cards}
         indexes = {card.uuid: card.index for card in record.cards}
         same_unit = record.unit_mib == self._config.memory_unit
-        return same_unit and indexes.items() <= decided.items()
+        same_name = record.resource in (None, self._config.names.memory_resource)
+        return same_unit and same_name and indexes.items() <= decided.items()
 
     async def recall(self, reading: Reading) -> None:
         """Have the inventory know what is recorded, less the cards that are to be forgotten."""
@@ -76,19 +80,25 @@ class CardRecord:
             record = await self._held.forget(record, self._config.forget_cards, reading.gpus, rule)
         self._inventory.remember(record)
 
-    async def check_unit(self) -> None:
-        """Return once it is sure that the unit is the one that pods here hold.
+    async def check_held(self) -> None:
+        """Return once it is sure that name and unit are those that pods here hold.
 
         Raises:
-            ConfigError: it is another.
+            ConfigError: one is another.
         """
+        await self._names.settle(self._record.resource if self._record else None)
         await self._held.refuse_another_unit(self._record, unit_mib=self._config.memory_unit)
 
     async def keep(self) -> None:
         """Keep the copy true until cancelled."""
         # Only who serves may write it: a second instance waits, and may have other settings.
         await self._ever_registered.wait()
+        await self._names.give_up()
         await self._keeper.run()
+
+    def close(self) -> None:
+        """Let others serve under the names of before."""
+        self._names.close()
 
     def _read(self) -> Record | None:
         try:

@@ -6,7 +6,7 @@ was to be written is written later.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -56,6 +56,7 @@ class ClusterSide:
         )
         rule = NodeRecordRule(names=self._names, unit_mib=config.memory_unit)
         self._node = NodePublisher(parts.inventory, rule, parts.metrics, isolation, links)
+        self._stale: Callable[[], Mapping[str, float]] = dict
         self.node_known = asyncio.Event()
         """Set once the node object has been read."""
         if not config.without_cluster:
@@ -63,6 +64,11 @@ class ClusterSide:
             parts.specs.on_change(self._pods.wake)
             parts.admission.on_account(self._pods.wake)
             parts.inventory.on_health(self._health_changed)
+
+    @property
+    def stale_seconds(self) -> Mapping[str, float]:
+        """By what is watched: how long ago the API server last gave a sign of life."""
+        return self._stale()
 
     async def before_bad_news(self) -> None:
         """Return once the node's annotation says what is wrong, or nearly at once without it."""
@@ -99,6 +105,10 @@ class ClusterSide:
             clock = time.monotonic
             watch_pods = Informer(pods, self._pod_changed, waits=BackOff(), clock=clock)
             watch_node = Informer(node, self._node_told, waits=BackOff(), clock=clock)
+            self._stale = lambda: {
+                "pods": watch_pods.stale_seconds,
+                "node": watch_node.stale_seconds,
+            }
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(watch_pods.run(), name="watch this node's pods")
                 tasks.create_task(watch_node.run(), name="watch this node")

@@ -15,7 +15,13 @@ from gpushare_plugin.adapters.podresources import PodResourcesClient
 from gpushare_plugin.adapters.socket_watch import SocketFolder
 from gpushare_plugin.app.card_record import CardRecord
 from gpushare_plugin.app.cluster import ClusterSide, first_node
-from gpushare_plugin.app.serving import NodeParts, Serving, build_serving, decide_isolation
+from gpushare_plugin.app.serving import (
+    NodeParts,
+    Serving,
+    build_serving,
+    control_nodes,
+    decide_isolation,
+)
 from gpushare_plugin.app.status import NodeStatus
 from gpushare_plugin.config import NodeConfig
 from gpushare_plugin.config.node import Mig
@@ -74,7 +80,7 @@ class NodeDaemon:
             admission=self._admission,
             specs=self._specs,
             metrics=self._metrics,
-            files=self._files,
+            new_files=self._files.waiter,
             ever_registered=self._ever_registered,
         )
         self._record = CardRecord(config, self._parts, self._pod_resources)
@@ -98,6 +104,7 @@ class NodeDaemon:
             accounting=Accounting(self._specs, self._admission, self._inventory, self._names),
             plugins=lambda: self._serving.plugins if self._serving else (),
             decision=lambda: self._decision,
+            stale_seconds=lambda: self._cluster.stale_seconds,
             problems=lambda: (self._monitor.problem, self._record.problem, self._holds.problem),
         )
         self._metrics.show(self._status.state)
@@ -111,6 +118,7 @@ class NodeDaemon:
         try:
             with ExitStack() as held:
                 held.enter_context(self._files)
+                held.callback(self._record.close)
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._speak_with_cluster(), name="speak with the cluster")
                     tasks.create_task(self._watch_gpus(), name="monitor the GPUs")
@@ -140,13 +148,17 @@ class NodeDaemon:
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
         reading = await self._monitor.first_reading
-        await self._record.check_unit()
+        await self._record.check_held()
         self._decide(reading)
         serving = build_serving(self._config, self._parts, self._cluster, self._isolation())
         serving.allocator.set_cgpu_disable(disabled=self._cgpu_disable)
         self._serving = serving
         self._cluster.wake()
         self._monitor.on_reading(self._decide)
+        # A module may be loaded, or unloaded, after we have started.
+        self._monitor.on_reading(
+            lambda _: serving.allocator.set_control_nodes(control_nodes(self._config))
+        )
         for plugin in serving.plugins:
             tasks.create_task(plugin.run(), name=f"serve {plugin.resource}")
 

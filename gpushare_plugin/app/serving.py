@@ -1,6 +1,7 @@
 """What exists once there are cards to serve: everything between the inventory and the kubelet."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -29,7 +30,8 @@ class NodeParts:
     admission: Admission
     specs: PodSpecs
     metrics: NodeMetrics
-    files: SocketFiles
+    new_files: Callable[[], SocketFiles]
+    """Returns the plugin folder for one who waits for its changes."""
     ever_registered: asyncio.Event
 
 
@@ -98,7 +100,7 @@ def _plugin(
         before_bad_news=cluster.before_bad_news,
         allocate_deadline_seconds=config.allocate_deadline_seconds,
     )
-    return Plugin(service, parts.files, parts.metrics, life, parts.ever_registered)
+    return Plugin(service, parts.new_files(), parts.metrics, life, parts.ever_registered)
 
 
 def decide_isolation(
@@ -121,14 +123,19 @@ def decide_isolation(
     return decide(config.isolation, facts)
 
 
-def _allocation_rule(config: NodeConfig, decision: Decision) -> AllocationRule:
+def control_nodes(config: NodeConfig) -> tuple[str, ...]:
+    """Return the device nodes beside the cards' own that containers are given, as of now."""
     by_nodes = config.device_injection is DeviceInjection.DEVICE_NODES
+    return host.control_nodes(host.CONTROL_NODES) if by_nodes else ()
+
+
+def _allocation_rule(config: NodeConfig, decision: Decision) -> AllocationRule:
     injection = InjectionRule(
         names=config.names.environment,
         injection=config.device_injection,
         visible=config.visible_devices,
         cgpu_disable=config.cgpu_disable,
-        control_nodes=host.control_nodes() if by_nodes else (),
+        control_nodes=control_nodes(config),
     )
     return AllocationRule(
         resource=config.names.memory_resource,

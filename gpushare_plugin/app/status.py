@@ -3,7 +3,7 @@
 Rule: computed when it is asked for, from what the parts are then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class NodeStatus:
     plugins: Callable[[], tuple[Plugin, ...]]
     """Empty before there are cards to serve."""
     decision: Callable[[], Decision | None]
+    stale_seconds: Callable[[], Mapping[str, float]]
+    """Empty without a cluster."""
     problems: Callable[[], tuple[str | None, ...]]
     """What keeps it from being ready, beside the plugins' own; None for nothing."""
 
@@ -59,6 +61,7 @@ class NodeStatus:
             cards=card_states(self.parts.inventory, shares),
             containers=shares or (),
             unplaced_units=None if account is None else account.unplaced_units,
+            stale_seconds=self.stale_seconds(),
             build={"version": __version__},
         )
 

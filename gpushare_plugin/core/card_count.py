@@ -7,6 +7,7 @@ would not.
 Rule 3: nothing here knows which cards are free.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +19,8 @@ MOST_CARDS = 64
 LONGEST_NUMBER = 4
 """Digits; an annotation may have 256 KiB of them."""
 LONGEST_SHOWN = 80
+MOST_LISTED = 4
+"""Containers in a message, which is told of each of 5,000 nodes: a pod may have thousands."""
 
 
 class CountFault(Enum):
@@ -92,7 +95,7 @@ def _fault(
     pod: Pod, resource: str, node_cards: int | None, fault: CountFault, text: str
 ) -> CardCount:
     on_node = "" if node_cards is None else f"; cards of this node: {node_cards}"
-    units = ", ".join(f"{each.name} {units}" for each, units in _asking(pod, resource)) or "none"
+    units = listed([f"{each.name} {units}" for each, units in _asking(pod, resource)]) or "none"
     return CardCount(
         fault=fault,
         message=(f"pod {pod} ({resource}: {units}{on_node}), annotation {GPU_COUNT}: {text}"),
@@ -109,6 +112,13 @@ def number(text: str) -> int | None:
     if len(text) > LONGEST_NUMBER or not text.isascii() or not text.isdecimal():
         return None
     return int(text)
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Return the first few of some texts for a message, and how many more there are."""
+    more = len(texts) - MOST_LISTED
+    first = ", ".join(texts[:MOST_LISTED])
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def shown(text: str) -> str:

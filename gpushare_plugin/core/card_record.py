@@ -20,8 +20,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpushare_plugin.core.devices import Card, MigInstance, own_tag
+from gpushare_plugin.core.dialect import check_resource_name
 from gpushare_plugin.core.units import CardMemory
-from gpushare_plugin.errors import RecordError
+from gpushare_plugin.errors import ConfigError, RecordError
 
 VERSION = 1
 
@@ -53,6 +54,8 @@ class Record:
     """By index, which begins at 0 and has no gaps."""
     links: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """NVLink lanes by the indices of two cards, the lower first; pairs without are not here."""
+    resource: str | None = None
+    """The name that the units were served under; None in the copy, whose file's name says it."""
 
 
 def card_fields(card: Card) -> dict[str, object]:
@@ -99,7 +102,12 @@ def parse_record(text: str, *, name: str, node_name: str | None = None) -> Recor
         cards = sorted((_recorded(gpu) for gpu in content["gpus"]), key=lambda card: card.index)
         _check_each_is_itself(cards)
         links = dict(_link(each, cards=len(cards)) for each in content.get("links", ()))
-        return Record(unit_mib=_whole(content["unit_mib"]), cards=tuple(cards), links=links)
+        return Record(
+            unit_mib=_whole(content["unit_mib"]),
+            cards=tuple(cards),
+            links=links,
+            resource=_resource(content["resource"]) if "resource" in content else None,
+        )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(
             f"{name}: found {text[:120]!r}, which does not parse: {error!r}"
@@ -172,6 +180,13 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"found {value!r}, expected a text")
     return value
+
+
+def _resource(value: object) -> str:
+    try:
+        return check_resource_name(_text(value))
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def _tag(value: object) -> str:

@@ -11,7 +11,7 @@ Rule 4: what a pod may not ask is said here, once, for every part that refuses i
 import re
 from collections.abc import Iterator
 
-from gpushare_plugin.core.card_count import GPU_COUNT, card_count_of
+from gpushare_plugin.core.card_count import GPU_COUNT, card_count_of, listed
 from gpushare_plugin.core.dialect import Dialect
 from gpushare_plugin.core.pods import Container, Pod
 
@@ -37,7 +37,7 @@ def cores_without_memory(pod: Pod, names: Dialect) -> str | None:
     if not without:
         return None
     return (
-        f"pod {pod}, container {', '.join(without)} asks for {names.core_resource} and no"
+        f"pod {pod}, container {listed(without)} asks for {names.core_resource} and no"
         f" {names.memory_resource}: cores count on the card of a container's memory; give the"
         f" container a limit of {names.memory_resource} too"
     )

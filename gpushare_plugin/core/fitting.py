@@ -30,18 +30,6 @@ class Misfit:
     """Whether it might fit if other pods went."""
 
 
-def could_fit(room: NodeRoom, ask: Ask) -> bool:
-    """Say whether the pod fits, without choosing and without words."""
-    if not ask.units:
-        return True
-    if ask.units_per_card > room.largest_free_units:
-        return False
-    if ask.is_plain:
-        return True
-    roomy = [each for each in room.cards if _is_able(each, ask) and _has_room(each, ask)]
-    return len(roomy) >= ask.card_count and bool(_starts(roomy, ask))
-
-
 def fit(room: NodeRoom, ask: Ask) -> tuple[CardRoom, ...] | Misfit:
     """Return the cards that the pod is to go to, by index, or why there are none.
 

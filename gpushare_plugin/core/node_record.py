@@ -1,6 +1,6 @@
 """The node's own record: the annotations and labels by which the cluster knows its cards.
 
-    gpushare.io/gpus    {"v":1,"unit_mib":1024,"isolation":"none","gpus":[{"index":0,...}]}
+    gpushare.io/gpus    {"v":1,"resource":"aliyun.com/gpu-mem","unit_mib":1024,...,"gpus":[...]}
     gpushare.io/health  {"GPU-...":{"state":"unhealthy","reason":"XID 79"}}
 
 Rule 1: written on change only, compact, at most 64 KiB, with no per-pod data.
@@ -90,7 +90,12 @@ def removal(node: NodeObject, resources: Sequence[str], counts: Sequence[str]) -
 
 
 def gpus_annotation(
-    cards: Sequence[Card], *, unit_mib: int, isolation: str, links: Sequence[CardLink] = ()
+    cards: Sequence[Card],
+    *,
+    resource: str,
+    unit_mib: int,
+    isolation: str,
+    links: Sequence[CardLink] = (),
 ) -> str:
     """Return the value of `gpushare.io/gpus`.
 
@@ -99,6 +104,7 @@ def gpus_annotation(
     """
     content: dict[str, object] = {
         "v": VERSION,
+        "resource": resource,
         "unit_mib": unit_mib,
         "isolation": isolation,
         "gpus": [card_fields(card) for card in cards],

@@ -10,9 +10,11 @@ Decides nothing: `fitting` knows when each of them is true.
 from collections.abc import Sequence
 
 from gpushare_plugin.core.asks import AVOID_MODELS, GPU_INDEX, MODELS, Ask
+from gpushare_plugin.core.card_count import listed
 from gpushare_plugin.core.room import CardRoom, NodeRoom
 
-MOST_MODELS_SHOWN = 4
+LONGEST_MODEL = 64
+"""Of a model's name in a reason: it is a user's text, and is told of each of 5,000 nodes."""
 
 
 def node_problem(room: NodeRoom) -> str:
@@ -25,7 +27,7 @@ def pinned_card(room: NodeRoom, ask: Ask) -> str:
     who = f"{room.node.name}: the pod is pinned to card {ask.pinned} ({GPU_INDEX})"
     card = next((each.card for each in room.cards if each.card.index == ask.pinned), None)
     if card is None:
-        return f"{who}, and its cards are {_listed(range(len(room.cards)))}"
+        return f"{who}, and its cards are {_indices(range(len(room.cards)))}"
     if not ask.takes_model(card.model):
         return f"{who}, which is {card.model or 'of an unknown model'}; {_wanted_models(ask)}"
     if card.units < ask.units_per_card:
@@ -114,14 +116,14 @@ def _unhealthy(room: NodeRoom) -> str:
     bad = [each.card.index for each in room.cards if not each.card.healthy]
     if not bad:
         return ""
-    return f"; unhealthy: card{'s' if len(bad) > 1 else ''} {_listed(bad)}"
+    return f"; unhealthy: card{'s' if len(bad) > 1 else ''} {_indices(bad)}"
 
 
-def _listed(indices: Sequence[int]) -> str:
+def _indices(indices: Sequence[int]) -> str:
     return ", ".join(str(each) for each in indices) or "none"
 
 
-def _shortened(texts: Sequence[str]) -> str:
-    more = len(texts) - MOST_MODELS_SHOWN
-    shown = ", ".join(texts[:MOST_MODELS_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
+def _shortened(models: Sequence[str]) -> str:
+    return listed(
+        [each if len(each) <= LONGEST_MODEL else f"{each[:LONGEST_MODEL]}…" for each in models]
+    )

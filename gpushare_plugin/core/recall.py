@@ -50,7 +50,7 @@ def forgettable(
 def without(record: Record, gone: Collection[RecordedCard]) -> Record:
     """Return the record without some cards; those behind them move up."""
     left = tuple(card for card in record.cards if card not in gone)
-    return Record(unit_mib=record.unit_mib, cards=left)
+    return Record(unit_mib=record.unit_mib, cards=left, resource=record.resource)
 
 
 def held_by(

@@ -105,10 +105,10 @@ def _allocated(pod: Pod, node: SharedNode) -> Mapping[str, Cards]:
 
 
 def _indices(node: SharedNode, uuids: Iterable[str]) -> Cards:
-    """Return the cards with these UUIDs; none if one of them is no card of the node."""
+    """Return the cards with these UUIDs, each once; none if one of them is no card of the node."""
     cards = [node.card_of(uuid) for uuid in uuids]
-    found = [card.index for card in cards if card is not None]
-    return tuple(sorted(found)) if len(found) == len(cards) else ()
+    found = {card.index for card in cards if card is not None}
+    return () if None in cards else tuple(sorted(found))
 
 
 def _chosen(pod: Pod, node: SharedNode, names: Dialect) -> Cards:

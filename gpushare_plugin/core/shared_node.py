@@ -4,6 +4,7 @@ Rule 1: the cards are those of `gpushare.io/gpus`; without it (the original's pl
 are alike, `capacity // count` units each.
 Rule 2: whatever is wrong with the node is its `problem`, a text for who waits for it: its
 cards stay where they are known, so that what is used counts, and nothing new goes there.
+A cordon is none: kube-scheduler knows which pods tolerate it.
 Rule 3: what does not parse is a problem, never "no cards" or "healthy".
 Knows no pod.
 """
@@ -50,8 +51,6 @@ class SharedNode:
     """What a unit stands for; None where the node has no record of ours."""
     problem: str = ""
     """Why nothing new may go there; empty if all is well."""
-    unschedulable: bool = False
-    """Cordoned. No problem of ours: kube-scheduler knows which pods tolerate it."""
 
     @property
     def unit(self) -> str:
@@ -82,7 +81,6 @@ def shared_node(  # noqa: PLR0913 - the facts of one node, each from another pla
     capacity: Mapping[str, str],
     allocatable: Mapping[str, str],
     ready: bool,
-    unschedulable: bool,
     names: Dialect,
     unhealthy_indices: frozenset[int] = NONE_UNHEALTHY,
 ) -> SharedNode:
@@ -96,14 +94,13 @@ def shared_node(  # noqa: PLR0913 - the facts of one node, each from another pla
         status = _status(capacity, allocatable, names)
         cards = _recorded(record) if record else _alike(status, names)
     except (QuantityError, RecordError) as error:
-        return SharedNode(name=name, problem=str(error), unschedulable=unschedulable)
+        return SharedNode(name=name, problem=str(error))
     return SharedNode(
         name=name,
         cards=tuple(_with_health(card, troubles, unhealthy_indices) for card in cards),
         links=record.links if record else {},
         unit_mib=record.unit_mib if record else None,
         problem=_problem(status, cards, names, ready=ready),
-        unschedulable=unschedulable,
     )
 
 

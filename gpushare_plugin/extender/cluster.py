@@ -181,7 +181,6 @@ class Cluster:
             capacity=node.capacity,
             allocatable=node.allocatable,
             ready=node.ready,
-            unschedulable=node.unschedulable,
             names=self._names,
             unhealthy_indices=self._unhealthy.get(node.name, frozenset()),
         )

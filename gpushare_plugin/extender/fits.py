@@ -2,7 +2,8 @@
 
 Rule 1: filter, prioritize and bind ask here, so the card that is bound is the one by
 which the node was found fit and ranked.
-Rule 2: an outcome is kept as long as the node's room is the very same object.
+Rule 2: an outcome stands as long as the node's room is the very same object, and is kept as
+long as there is a node of that name: they come and go under ever new ones.
 Rule 3: a pod is never in its own way: what is assumed of it does not count against it.
 """
 
@@ -30,6 +31,7 @@ class Fits:
         self._names = names
         self._default_policy = default_policy
         self._known: OrderedDict[Ask, dict[str, tuple[NodeRoom, Outcome]]] = OrderedDict()
+        cluster.on_change(self._forget_if_gone)
 
     def ask_of(self, pod: Pod) -> Ask:
         """Return what the pod asks for; raises AskError."""
@@ -62,6 +64,12 @@ class Fits:
         found = fit(room, ask)
         outcomes[room.node.name] = (room, found)
         return found
+
+    def _forget_if_gone(self, node_name: str) -> None:
+        if node_name in self._cluster.node_names:
+            return
+        for outcomes in self._known.values():
+            outcomes.pop(node_name, None)
 
     def _outcomes(self, ask: Ask) -> dict[str, tuple[NodeRoom, Outcome]]:
         outcomes = self._known.get(ask)

@@ -94,7 +94,12 @@ class Nudging:
         """Touch who may be touched; return when to look again, None if nobody is left."""
         waiting = self._waiting.current()
         self._forget_nudges({each.pod.uid for each in waiting})
-        roomy = [each for each in waiting if self._fits_now(each)]
+        roomy = []
+        for each in waiting:
+            if self._fits_now(each):
+                roomy.append(each)
+            # With many that wait and many nodes that changed, calls go in between.
+            await asyncio.sleep(0)
         due = [each for each in roomy if self._is_due(each)]
         due.sort(key=lambda each: -each.pod.priority)
         if due and not await self._is_active():

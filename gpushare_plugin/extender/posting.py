@@ -1,7 +1,7 @@
 """One Binding, sent and settled: what became of it, for the ledger and for the caller.
 
     2xx ─────────────▶ bound
-    404, 401, 403 …──▶ nothing was done
+    404, 403, 429 …──▶ nothing was done
     409, 422 ────────▶ a GET tells: bound (here, elsewhere), gone, or to be sent again
     time-out, 5xx … ─▶ a GET tells: bound (here, elsewhere), gone; else it is doubtful
 
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from gpushare_plugin.core.pods import Pod
-from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound, ApiUnavailable
+from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound, ApiThrottled, ApiUnavailable
 from gpushare_plugin.extender.assumptions import Assumption, Assumptions
 from gpushare_plugin.extender.verdicts import BindOutcome, Verdict, bound_to, pod_gone
 from gpushare_plugin.ports.scheduling import Binder, Binding
@@ -127,6 +127,8 @@ class Posting:
         try:
             await self._binder.bind(binding, timeout_seconds=left_seconds)
         except ApiUnavailable as error:
+            if isinstance(error, ApiThrottled) and not error.begun:
+                return _refused(claim, error)
             seen = await self._look(binding, until_seconds)
             return _seen_bound(binding, claim, seen) or _unknown(binding, claim, error)
         except ApiConflict as error:

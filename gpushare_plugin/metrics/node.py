@@ -58,6 +58,8 @@ class NodeState:
     containers: tuple[ContainerShare, ...] = ()
     unplaced_units: int | None = None
     """None while it is not known who holds what."""
+    stale_seconds: Mapping[str, float] = field(default_factory=dict)
+    """By what is watched: how long ago the API server last gave a sign of life."""
     build: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -137,6 +139,8 @@ def _gauges(state: NodeState) -> Iterator["GaugeMetricFamily"]:
     if state.unplaced_units is not None:
         meaning = "Units of the original's plugin of which nothing tells the card."
         yield single_gauge("unplaced_units", meaning, state.unplaced_units)
+    if state.stale_seconds:
+        yield _stale(state.stale_seconds)
 
 
 def _plugins(state: NodeState) -> Iterator["GaugeMetricFamily"]:
@@ -162,6 +166,17 @@ def _cards(state: NodeState) -> Iterator["GaugeMetricFamily"]:
         healthy.add_metric(key, card.healthy)
         watched.add_metric(key, card.watched)
     yield from (units, allocated, healthy, watched)
+
+
+def _stale(stale_seconds: Mapping[str, float]) -> "GaugeMetricFamily":
+    family = gauge(
+        "watch_stale_seconds",
+        "Time since the API server last gave a sign of life; a minute is usual.",
+        "what",
+    )
+    for what, seconds in stale_seconds.items():
+        family.add_metric((what,), seconds)
+    return family
 
 
 def _containers(state: NodeState) -> "GaugeMetricFamily":

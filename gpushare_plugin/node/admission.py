@@ -148,6 +148,7 @@ class Admission:
             return Call(pods=pods)
         self._metrics.pod_lookups.labels("guessed").inc()
         caller = Known(pod=waiting[0])
+        log.info("pod_guessed", pod=caller.pod, because="the kubelet did not list its pods in time")
         return Call(caller=caller, listed=self._listed(caller, pods), guessed=True, pods=pods)
 
     def _listed(self, caller: Caller, pods: Sequence[ListedPod]) -> ListedPod | None:
@@ -186,6 +187,7 @@ class Admission:
             waiting = {each.pod for each in self._with_waits(pods) if each.waits}
             in_order = self._specs.order(waiting & set(caller.pods))
             if in_order:
+                log.info("pod_guessed", pod=in_order[0], because="several pods wait")
                 return Known(pod=in_order[0]), "guessed"
         return caller, _ANSWERS[type(caller)]
 

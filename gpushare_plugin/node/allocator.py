@@ -108,6 +108,11 @@ class Allocator:
         """Serve new containers under this isolation from now on."""
         self._rule = replace(self._rule, isolation=isolation)
 
+    def set_control_nodes(self, paths: Sequence[str]) -> None:
+        """Give new containers these device nodes beside the card's own from now on."""
+        injection = replace(self._rule.injection, control_nodes=paths)
+        self._rule = replace(self._rule, injection=injection)
+
     def propose(self, request: Request, call: Call) -> Proposal:
         """Return the devices that a container had best be given, and remember them."""
         proposal = propose(

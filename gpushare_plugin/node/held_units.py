@@ -1,7 +1,7 @@
-"""What depends on who holds units at the start: another unit, cards to be forgotten.
+"""What depends on who holds units at the start: another unit or name, cards to be forgotten.
 
 Rule: what pods hold is never doubted away. While the kubelet does not tell who holds
-what, another unit is not served, and no card is forgotten.
+what, another unit or name is not served, and no card is forgotten.
 """
 
 import asyncio
@@ -56,6 +56,21 @@ class HeldUnits:
                 " the node first, or keep its unit"
             )
 
+    async def refuse_another_name(self, name: str) -> None:
+        """Return once it is sure that no pod holds units under a name that was served before.
+
+        Raises:
+            ConfigError: one does; under our name its units would be offered once more.
+        """
+        found = f"resource {self._resource_name}: this node served its cards as {name}"
+        pods = await self._pods(f"{found}, and who holds such units is not known", name)
+        holding = [str(each.pod) for each in pods if each.holds_devices]
+        if holding:
+            raise ConfigError(
+                f"{found}, and pods hold such units ({', '.join(holding[:PODS_NAMED])}); drain"
+                f" the node first, or keep {name}"
+            )
+
     async def forget(
         self, record: Record, named: Collection[str], gpus: Collection[Gpu], rule: SharingRule
     ) -> Record:
@@ -80,13 +95,16 @@ class HeldUnits:
         _say_forgotten(gone)
         return without(record, gone)
 
-    async def _pods(self, doubt: str) -> Collection[ListedPod]:
-        """Return the kubelet's account, however long that takes; each trouble is said once."""
+    async def _pods(self, doubt: str, resource: str | None = None) -> Collection[ListedPod]:
+        """Return the kubelet's account of a resource, ours unless another is named.
+
+        It is asked for however long that takes; each trouble is said once.
+        """
         back_off = BackOff()
         while True:
             try:
                 pods = await self._pod_resources.list_pods(
-                    self._resource_name, timeout_seconds=LIST_SECONDS
+                    resource or self._resource_name, timeout_seconds=LIST_SECONDS
                 )
             except PodResourcesError as error:
                 problem = f"{doubt}: {error}"

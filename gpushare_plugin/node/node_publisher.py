@@ -135,7 +135,11 @@ class NodePublisher:
         unit_mib = self._rule.unit_mib
         annotations = {
             GPUS: gpus_annotation(
-                cards, unit_mib=unit_mib, isolation=isolation, links=self._links()
+                cards,
+                resource=self._rule.names.memory_resource,
+                unit_mib=unit_mib,
+                isolation=isolation,
+                links=self._links(),
             ),
             HEALTH: health_annotation(
                 {card.uuid: self._inventory.health(card.uuid) for card in cards}

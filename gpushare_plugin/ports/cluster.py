@@ -25,7 +25,6 @@ class Node:
     allocatable: Mapping[str, str] = field(default_factory=dict)
     ready: bool = False
     """Whether condition Ready is True; Unknown and none at all are not."""
-    unschedulable: bool = False
 
     def __str__(self) -> str:
         return self.name

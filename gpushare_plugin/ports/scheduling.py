@@ -3,7 +3,8 @@
 Rule 1: no JSON, no HTTP and no foreign type is seen here.
 Rule 2: every method is one try and has a time-out; what to do after a failure is the
 caller's to know. Each raises ApiError: of its kinds, ApiUnavailable alone (ApiThrottled
-with it) leaves open whether a write was carried out; every other one says that it was not.
+with it, where it has `begun`) leaves open whether a write was carried out; every other one
+says that it was not.
 """
 
 from collections.abc import Mapping

@@ -167,7 +167,7 @@ def test_a_node_is_read_with_what_publishing_asks() -> None:
             "labels": {"gpushare": "true"},
             "annotations": {"gpushare.io/gpus": "{}"},
         },
-        "spec": {"unschedulable": True, "podCIDR": "10.0.0.0/24"},
+        "spec": {"unschedulable": True},
         "status": {
             "capacity": {MEMORY: "30", "cpu": "8"},
             "allocatable": {MEMORY: "15"},
@@ -188,7 +188,6 @@ def test_a_node_is_read_with_what_publishing_asks() -> None:
         capacity={MEMORY: "30", "cpu": "8"},
         allocatable={MEMORY: "15"},
         ready=True,
-        unschedulable=True,
     )
 
 

@@ -164,13 +164,18 @@ async def test_only_an_answer_that_leaves_the_outcome_open_is_unavailable(
         assert isinstance(raised.value, ApiUnavailable) is not definite
 
 
-async def test_a_throttled_binding_says_when_to_come_again() -> None:
+@pytest.mark.parametrize(("status", "begun"), [(429, False), (503, True)])
+async def test_a_throttled_binding_says_when_to_come_again_and_whether_it_was_begun(
+    status: int, *, begun: bool
+) -> None:
     async with peers() as at:
-        await at.server.inject(Fault(kind=FaultKind.STATUS, status=429, retry_after_seconds=3))
+        fault = Fault(kind=FaultKind.STATUS, status=status, retry_after_seconds=3)
+        await at.server.inject(fault)
         with pytest.raises(ApiThrottled) as raised:
             await at.bind()
 
         assert raised.value.retry_after_seconds == 3
+        assert raised.value.begun is begun
         assert at.node_name == ""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpushare_plugin.adapters.record_file import LONGEST_BYTES, RecordFile
+from gpushare_plugin.adapters.record_file import LONGEST_BYTES, RecordFile, recorded_resources
 from gpushare_plugin.errors import RecordError
 
 RESOURCE = "aliyun.com/gpu-mem"
@@ -83,3 +83,27 @@ def test_a_file_that_is_gone_or_another_one_is_not_kept(tmp_path: Path) -> None:
     assert not file.is_kept()
     file.read()
     assert file.is_kept()
+
+
+def test_the_resources_on_record_are_told_by_the_files_names_whatever_is_in_them(
+    tmp_path: Path,
+) -> None:
+    RecordFile(tmp_path, RESOURCE).write("")
+    RecordFile(tmp_path, "example.com/my_vram").write("{}")
+    for other in ("gpushare-vram.cards.json", "gpushare-a_b.cards.json.new", "gpushare-a_b.lock"):
+        (tmp_path / other).touch()
+
+    assert recorded_resources(tmp_path) == (RESOURCE, "example.com/my_vram")
+    assert recorded_resources(tmp_path / "not-there") == ()
+
+
+def test_a_file_that_is_removed_is_gone_and_one_that_cannot_be_is_told(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path, RESOURCE)
+    file.write("{}")
+    for _ in range(2):
+        file.remove()
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(RecordError, match=f"{NAME} cannot be removed: "):
+        file.remove()

@@ -2,12 +2,13 @@
 
 import asyncio
 import socket
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from gpushare_plugin.adapters.socket_watch import SocketFolder
+from gpushare_plugin.adapters.socket_watch import SocketFolder, SocketWaiter
 
 TICK_SECONDS = 60.0
 """Longer than a test may take: only a change can wake within it."""
@@ -20,13 +21,19 @@ def bind(path: Path) -> None:
         bound.bind(str(path))
 
 
-async def change(folder: SocketFolder) -> None:
+@contextmanager
+def waiting_in(path: Path) -> Iterator[SocketWaiter]:
+    with SocketFolder(path) as folder:
+        yield folder.waiter()
+
+
+async def change(folder: SocketWaiter) -> None:
     """Return when the folder wakes by itself, long before its tick."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         await folder.changed(timeout_seconds=TICK_SECONDS)
 
 
-async def begin_to_watch(folder: SocketFolder) -> None:
+async def begin_to_watch(folder: SocketWaiter) -> None:
     """Let a new watch wake the once that it does, so that the next time is a change's."""
     await change(folder)
 
@@ -35,7 +42,7 @@ async def begin_to_watch(folder: SocketFolder) -> None:
 
 
 async def test_a_new_socket_wakes(short_path: Path) -> None:
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         await begin_to_watch(folder)
         bind(short_path / "kubelet.sock")
 
@@ -44,7 +51,7 @@ async def test_a_new_socket_wakes(short_path: Path) -> None:
 
 async def test_a_socket_that_is_removed_or_renamed_wakes(short_path: Path) -> None:
     bind(short_path / "kubelet.sock")
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         await begin_to_watch(folder)
         (short_path / "kubelet.sock").rename(short_path / "other.sock")
         await change(folder)
@@ -54,7 +61,7 @@ async def test_a_socket_that_is_removed_or_renamed_wakes(short_path: Path) -> No
 
 
 async def test_a_change_between_a_look_and_the_wait_is_not_missed(short_path: Path) -> None:
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         looked = folder.identity("kubelet.sock")
         bind(short_path / "kubelet.sock")
         await change(folder)
@@ -64,7 +71,7 @@ async def test_a_change_between_a_look_and_the_wait_is_not_missed(short_path: Pa
 
 
 async def test_the_kubelets_checkpoint_does_not_wake(short_path: Path) -> None:
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         await begin_to_watch(folder)
         (short_path / "kubelet_internal_checkpoint").write_text("{}")
 
@@ -74,14 +81,14 @@ async def test_the_kubelets_checkpoint_does_not_wake(short_path: Path) -> None:
 
 
 async def test_without_a_change_the_tick_ends_the_wait(short_path: Path) -> None:
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         await begin_to_watch(folder)
 
         await folder.changed(timeout_seconds=TOO_SHORT_SECONDS)
 
 
 async def test_two_who_wait_are_both_woken(short_path: Path) -> None:
-    with SocketFolder(short_path) as folder:
+    with waiting_in(short_path) as folder:
         await begin_to_watch(folder)
         async with asyncio.TaskGroup() as tasks:
             waiting = [tasks.create_task(change(folder)) for _ in range(2)]
@@ -91,12 +98,23 @@ async def test_two_who_wait_are_both_woken(short_path: Path) -> None:
     assert all(task.done() for task in waiting)
 
 
+async def test_a_change_that_one_has_been_woken_by_still_wakes_the_other(short_path: Path) -> None:
+    with SocketFolder(short_path) as folder:
+        one, other = folder.waiter(), folder.waiter()
+        for each in (one, other):
+            await begin_to_watch(each)
+        bind(short_path / "kubelet.sock")
+        await change(one)
+
+        await change(other)
+
+
 # -------------------------------------------------------------- folders of all kinds
 
 
 async def test_b15_a_folder_that_is_not_there_yet_is_watched_once_it_is(short_path: Path) -> None:
     late = short_path / "late"
-    with SocketFolder(late) as folder:
+    with waiting_in(late) as folder:
         await folder.changed(timeout_seconds=TOO_SHORT_SECONDS)
         late.mkdir()
         await begin_to_watch(folder)
@@ -109,7 +127,7 @@ async def test_b15_behind_a_symbolic_link_the_real_folder_is_watched(short_path:
     real = short_path / "real"
     real.mkdir()
     (short_path / "link").symlink_to(real)
-    with SocketFolder(short_path / "link") as folder:
+    with waiting_in(short_path / "link") as folder:
         await begin_to_watch(folder)
         bind(real / "kubelet.sock")
 
@@ -121,7 +139,7 @@ async def test_a_link_that_leads_elsewhere_now_is_followed(short_path: Path) -> 
         (short_path / name).mkdir()
     link = short_path / "link"
     link.symlink_to(short_path / "one")
-    with SocketFolder(link) as folder:
+    with waiting_in(link) as folder:
         await begin_to_watch(folder)
         link.unlink()
         link.symlink_to(short_path / "other")
@@ -136,7 +154,7 @@ async def test_a_folder_made_anew_is_watched_again_even_with_the_same_inode(
 ) -> None:
     path = short_path / "plugins"
     path.mkdir()
-    with SocketFolder(path) as folder:
+    with waiting_in(path) as folder:
         await begin_to_watch(folder)
         make_anew(path)
         # The old watch ends at a time of its own; once it has, the next wait makes another.
@@ -160,7 +178,7 @@ def make_anew(path: Path) -> None:
 async def test_a_folder_that_goes_wakes(short_path: Path) -> None:
     path = short_path / "plugins"
     path.mkdir()
-    with SocketFolder(path) as folder:
+    with waiting_in(path) as folder:
         await begin_to_watch(folder)
         path.rmdir()
 
@@ -170,7 +188,7 @@ async def test_a_folder_that_goes_wakes(short_path: Path) -> None:
 
 async def test_a_file_in_the_folders_place_only_ticks(short_path: Path) -> None:
     (short_path / "plugins").touch()
-    with SocketFolder(short_path / "plugins") as folder:
+    with waiting_in(short_path / "plugins") as folder:
         await begin_to_watch(folder)
 
         await folder.changed(timeout_seconds=TOO_SHORT_SECONDS)
@@ -182,26 +200,26 @@ async def test_a_file_in_the_folders_place_only_ticks(short_path: Path) -> None:
 
 async def test_a_socket_is_itself_for_as_long_as_it_is_there(short_path: Path) -> None:
     bind(short_path / "kubelet.sock")
-    folder = SocketFolder(short_path)
+    folder = SocketFolder(short_path).waiter()
 
     assert folder.identity("kubelet.sock") == folder.identity("kubelet.sock") is not None
 
 
 async def test_a_socket_that_is_not_there_has_no_identity(short_path: Path) -> None:
-    assert SocketFolder(short_path).identity("kubelet.sock") is None
-    assert SocketFolder(short_path / "none").identity("kubelet.sock") is None
+    assert SocketFolder(short_path).waiter().identity("kubelet.sock") is None
+    assert SocketFolder(short_path / "none").waiter().identity("kubelet.sock") is None
 
 
 async def test_a_link_to_nothing_has_no_identity(short_path: Path) -> None:
     (short_path / "kubelet.sock").symlink_to(short_path / "none")
 
-    assert SocketFolder(short_path).identity("kubelet.sock") is None
+    assert SocketFolder(short_path).waiter().identity("kubelet.sock") is None
 
 
 async def test_b03_a_socket_made_anew_is_another_one_even_with_the_same_inode(
     short_path: Path,
 ) -> None:
-    folder, path = SocketFolder(short_path), short_path / "kubelet.sock"
+    folder, path = SocketFolder(short_path).waiter(), short_path / "kubelet.sock"
     seen = []
     for _ in range(20):
         bind(path)

@@ -118,3 +118,11 @@ def test_units_of_every_asking_container_are_named() -> None:
     found = count_of(wanting("2", 3, 0, init=(1,)))
 
     assert f"({RESOURCE}: i0 1, c0 3; cards of this node: 4)" in found.message
+
+
+def test_of_very_many_containers_the_first_few_are_named() -> None:
+    """The text stands beside each of 5,000 nodes."""
+    message = count_of(wanting("x", *[2] * 3000)).message
+
+    assert "and 2996 more" in message
+    assert len(message) < 500

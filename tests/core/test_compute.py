@@ -3,7 +3,7 @@
 import pytest
 
 from gpushare_plugin.core.card_count import GPU_COUNT
-from gpushare_plugin.core.compute import cores_over_cards
+from gpushare_plugin.core.compute import cores_over_cards, cores_without_memory
 from gpushare_plugin.core.dialect import ALIYUN
 from gpushare_plugin.core.pods import Container, ContainerKind, Pod
 
@@ -55,3 +55,11 @@ def test_more_are_told_with_container_cores_and_100_a_card(
     assert f"pod default/a, container {container} asks for {cores} {CORES}" in text
     assert "a card has 100" in text
     assert f"ask for at most {most}" in text
+
+
+def test_of_very_many_containers_without_memory_the_first_few_are_named() -> None:
+    """The text stands beside each of 5,000 nodes."""
+    text = cores_without_memory(asking(*[1] * 3000, memory=0), ALIYUN)
+
+    assert text is not None
+    assert "container c0, c1, c2, c3 and 2996 more asks for" in text

@@ -31,9 +31,12 @@ LABEL_LETTERS = set(string.ascii_letters + string.digits + "_.-")
 def test_what_is_written_is_read_again(units: list[int], unit_mib: int) -> None:
     shared = cards(*units)
 
-    record = parse_gpus(gpus_annotation(shared, unit_mib=unit_mib, isolation="none"))
+    record = parse_gpus(
+        gpus_annotation(shared, resource="aliyun.com/gpu-mem", unit_mib=unit_mib, isolation="none")
+    )
 
     assert record == Record(
+        resource="aliyun.com/gpu-mem",
         unit_mib=unit_mib,
         cards=tuple(
             RecordedCard(
@@ -50,10 +53,14 @@ def test_what_is_written_is_read_again(units: list[int], unit_mib: int) -> None:
 
 def test_a_record_is_compact_and_names_links_only_where_there_are_any() -> None:
     pair = cards(1, 1)
-    without = gpus_annotation(pair, unit_mib=1, isolation="none")
+    without = gpus_annotation(pair, resource="aliyun.com/gpu-mem", unit_mib=1, isolation="none")
     link = CardLink(cards=(0, 1), nvlinks=4)
 
-    joined = json.loads(gpus_annotation(pair, unit_mib=1, isolation="none", links=[link]))
+    joined = json.loads(
+        gpus_annotation(
+            pair, resource="aliyun.com/gpu-mem", unit_mib=1, isolation="none", links=[link]
+        )
+    )
 
     assert " " not in without.replace("Tesla T4", "")
     assert "links" not in without
@@ -64,11 +71,13 @@ def test_a_record_that_is_longer_than_an_annotation_may_be_is_an_error() -> None
     many = [card(0, uuid=f"GPU-{number:08x}-0000") for number in range(LONGEST_BYTES // 60)]
 
     with pytest.raises(RecordError, match=f"expected at most {LONGEST_BYTES}"):
-        gpus_annotation(many, unit_mib=1, isolation="none")
+        gpus_annotation(many, resource="aliyun.com/gpu-mem", unit_mib=1, isolation="none")
 
 
 def test_cards_are_ordered_by_their_index_however_they_are_written() -> None:
-    text = gpus_annotation(cards(1, 2, 3)[::-1], unit_mib=1, isolation="none")
+    text = gpus_annotation(
+        cards(1, 2, 3)[::-1], resource="aliyun.com/gpu-mem", unit_mib=1, isolation="none"
+    )
 
     assert [card.uuid for card in parse_gpus(text).cards] == [card.uuid for card in cards(1, 2, 3)]
 
@@ -84,6 +93,8 @@ def test_cards_are_ordered_by_their_index_however_they_are_written() -> None:
         "{}",
         '{"v":2,"unit_mib":1,"gpus":[]}',
         '{"v":1,"gpus":[]}',
+        '{"v":1,"resource":3,"unit_mib":1,"gpus":[]}',
+        '{"v":1,"resource":"gpu-mem","unit_mib":1,"gpus":[]}',
         '{"v":1,"unit_mib":1,"gpus":{}x}',
         '{"v":1,"unit_mib":1,"gpus":null}',
         '{"v":1,"unit_mib":"1","gpus":[]}',

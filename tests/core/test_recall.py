@@ -69,7 +69,7 @@ def test_a_tag_that_a_late_card_got_for_a_clash_is_the_same_after_a_start(
     gpus = [card.gpu for card in known]
 
     assert places(after_a_start(recorded(known), gpus, ONE_MIB)) == places(known)
-    annotation = gpus_annotation(known, unit_mib=1, isolation="none")
+    annotation = gpus_annotation(known, resource="aliyun.com/gpu-mem", unit_mib=1, isolation="none")
     assert places(after_a_start(parse_gpus(annotation), gpus, ONE_MIB)) == places(known)
 
 
@@ -101,7 +101,12 @@ def test_a_lost_mig_instance_is_still_one_of_its_gpu() -> None:
 def test_a_lost_card_has_the_units_of_another_unit_by_its_memory() -> None:
     of_the_file = record_of(gpu(A, 7, reserved_mib=2))
     of_the_annotation = parse_gpus(
-        gpus_annotation(share([gpu(A, 7)], ONE_MIB).cards, unit_mib=1, isolation="none")
+        gpus_annotation(
+            share([gpu(A, 7)], ONE_MIB).cards,
+            resource="aliyun.com/gpu-mem",
+            unit_mib=1,
+            isolation="none",
+        )
     )
 
     assert [card.units for card in recall(of_the_file, [], TWO_MIB)] == [3]

@@ -1,5 +1,6 @@
 """Where a pod's units sit: on which cards, and how many on each."""
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -32,6 +33,12 @@ def allocation(text: str) -> dict[str, str]:
         pytest.param({ALLOCATION: "[]", IDX: "2"}, {2: 6}, 0, id="allocation-no-map"),
         pytest.param({ALLOCATION: '{"c0":7}', IDX: "2"}, {2: 6}, 0, id="allocation-no-cards"),
         pytest.param({ALLOCATION: '{"c0":{}}', IDX: "2"}, {2: 6}, 0, id="allocation-of-nothing"),
+        pytest.param(
+            {ALLOCATION: json.dumps({"c0": [B, B, B]})},
+            {1: 6},
+            0,
+            id="allocation-of-one-card-thrice",
+        ),
         pytest.param(
             {ALLOCATION: '{"c0":{"GPU-elsewhere":6}}', IDX: "2"}, {2: 6}, 0, id="another-nodes-card"
         ),

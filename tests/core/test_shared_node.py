@@ -20,17 +20,20 @@ MEM, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 FULL = {MEM: "46", COUNT: "2"}
 PAIR = cards(15, 31)
 RECORD = gpus_annotation(
-    PAIR, unit_mib=1024, isolation="none", links=[CardLink(cards=(1, 0), nvlinks=4)]
+    PAIR,
+    resource="aliyun.com/gpu-mem",
+    unit_mib=1024,
+    isolation="none",
+    links=[CardLink(cards=(1, 0), nvlinks=4)],
 )
 
 
-def node(  # noqa: PLR0913 - one fact of the node object each
+def node(
     annotations: Mapping[str, str] | None = None,
     *,
     capacity: Mapping[str, str] = FULL,
     allocatable: Mapping[str, str] | None = None,
     ready: bool = True,
-    unschedulable: bool = False,
     names: Dialect = ALIYUN,
     unhealthy: frozenset[int] = frozenset(),
 ) -> SharedNode:
@@ -40,7 +43,6 @@ def node(  # noqa: PLR0913 - one fact of the node object each
         capacity=capacity,
         allocatable=capacity if allocatable is None else allocatable,
         ready=ready,
-        unschedulable=unschedulable,
         names=names,
         unhealthy_indices=unhealthy,
     )
@@ -71,7 +73,9 @@ def test_without_a_record_the_cards_are_alike_as_the_original_counts_them() -> N
     ("unit_mib", "unit"), [(1024, "GiB"), (1, "MiB"), (256, "units of 256MiB")]
 )
 def test_a_number_of_units_is_called_by_the_nodes_own_unit(unit_mib: int, unit: str) -> None:
-    record = gpus_annotation(PAIR, unit_mib=unit_mib, isolation="none")
+    record = gpus_annotation(
+        PAIR, resource="aliyun.com/gpu-mem", unit_mib=unit_mib, isolation="none"
+    )
 
     assert node({GPUS: record}).unit == unit
 
@@ -145,12 +149,6 @@ def test_b85_a_node_that_is_gone_keeps_its_cards_and_gets_nothing_new(
 
     assert problem in found.problem
     assert len(found.cards) == 2
-
-
-def test_a_cordoned_node_is_kube_schedulers_to_refuse() -> None:
-    found = node({GPUS: RECORD}, unschedulable=True)
-
-    assert (found.unschedulable, found.problem) == (True, "")
 
 
 def test_in_a_dialect_that_counts_no_cards_only_the_record_tells_them() -> None:

@@ -1,5 +1,6 @@
 """The extender's manifests and the admission policies: valid, and true to each other."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,27 @@ def test_every_variable_that_carries_a_share_is_reserved() -> None:
         assert f"'{name}'" in reserved or any(
             name.startswith(prefix) for prefix in prefixes.strip("[]").replace("'", "").split(", ")
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "is_plain"),
+    [
+        ("/data", True),
+        ("/data/", True),
+        ("/srv/.cache/..data", True),
+        ("//etc/gpushare", False),
+        ("/etc/./gpushare", False),
+        ("/data/../etc/gpushare", False),
+        ("/data/..", False),
+    ],
+)
+def test_a_crooked_path_hides_no_mount_from_the_policy(path: str, *, is_plain: bool) -> None:
+    """The runtime takes it for the plain one; one without a / at its front as well."""
+    mounts = variable("gpushare-pods", "inMounts")
+
+    assert "!string(m.mountPath).startsWith('/')" in mounts
+    (pattern,) = re.findall(r"matches\('([^']*)'\)", mounts)
+    assert (re.search(pattern, path) is None) is is_plain
 
 
 def test_every_annotation_that_the_product_writes_is_its_own() -> None:

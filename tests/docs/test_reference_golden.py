@@ -138,6 +138,7 @@ def _some_state() -> NodeState:
         gpus_left_out=0,
         cards=(card,),
         containers=(share,),
+        stale_seconds={"pods": 1.0},
         build={"version": ""},
     )
 

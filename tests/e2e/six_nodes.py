@@ -124,7 +124,11 @@ class SixNodes:
     def slow_nodes(self) -> set[str]:
         """Where a daemon did not learn in time whose call one was: too much runs here."""
         lives = (*self.daemons.items(), *self.killed.items())
-        return {name for name, each in lives if each.of("allocated", pod="unknown")}
+        return {
+            name
+            for name, each in lives
+            if each.of("allocated", pod="unknown") or each.of("pod_guessed")
+        }
 
     # ---------------------------------------------------------------------------- pods
 

@@ -10,7 +10,7 @@ import pytest
 from gpushare_plugin.core.bookkeeping import ALLOCATION, MARK
 from gpushare_plugin.core.fitting import Misfit
 from gpushare_plugin.core.pods import Pod
-from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused
+from gpushare_plugin.errors import ApiConflict, ApiError, ApiNotFound, ApiRefused, ApiThrottled
 from gpushare_plugin.extender.binding import BUDGET_SECONDS
 from gpushare_plugin.extender.verdicts import BindOutcome
 from gpushare_plugin.ports.cluster import Gone, Upserted
@@ -162,7 +162,10 @@ def test_a_bind_of_the_same_pod_to_another_node_goes_on_if_the_first_was_refused
     played(play)
 
 
-@pytest.mark.parametrize("refusal", [FORBIDDEN, BAD_REQUEST])
+THROTTLED = ApiThrottled("429: too many requests", retry_after_seconds=1.0, begun=False)
+
+
+@pytest.mark.parametrize("refusal", [FORBIDDEN, BAD_REQUEST, THROTTLED])
 def test_b71_a_refusal_is_told_and_its_units_are_free_again(refusal: ApiError) -> None:
     async def play() -> None:
         waiting = pod("p", 8)
@@ -435,7 +438,7 @@ def test_a_doubtful_bind_counts_on_until_the_pod_is_bound_elsewhere() -> None:
     played(play)
 
 
-def test_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_behind() -> None:
+def test_b56_a_pod_that_is_deleted_while_it_is_bound_leaves_nothing_behind() -> None:
     async def play() -> None:
         waiting = pod("p", 8)
         binds = Binds.over(told(node("a", 15), waiting))
@@ -608,7 +611,7 @@ def test_a_pod_for_several_cards_is_bound_to_all_of_them() -> None:
     played(play)
 
 
-def test_an_allocation_that_was_copied_with_the_pod_is_taken_off_and_not_believed() -> None:
+def test_b58_an_allocation_that_was_copied_with_the_pod_is_taken_off_and_not_believed() -> None:
     async def play() -> None:
         copied = {ALLOCATION: '{"main":{"GPU-00000000-0000-0000-0000-000000000000":8}}'}
         waiting = pod("p", 8, annotations=copied)

@@ -75,7 +75,7 @@ async def test_it_is_not_ready_and_places_nothing_before_it_knows_the_pods(
             assert (await extender.filter(pod, "gpu-a"))["NodeNames"] == ["gpu-a"]
 
 
-async def test_once_the_api_server_is_silent_for_too_long_it_places_nothing(
+async def test_b87_once_the_api_server_is_silent_for_too_long_it_places_nothing(
     tmp_path: Path, log: EventLog
 ) -> None:
     async with (

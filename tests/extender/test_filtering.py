@@ -1,5 +1,6 @@
 """Filter: which nodes have one card with room, and why the others have not."""
 
+import gc
 from dataclasses import replace
 from random import Random
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from gpushare_plugin.core.fitting import Misfit, fit
 from gpushare_plugin.core.pods import Pod
+from gpushare_plugin.core.room import NodeRoom
 from gpushare_plugin.ports.cluster import Gone, Node
 from tests.extender.clusters import Asked, names, node, pod, tell, told, uuid
 
@@ -200,3 +202,20 @@ def _change(draw: Random) -> Node | Pod:
         return node(name, *sizes, ready=ready, health=health)
     units, card = draw.randint(1, 4), draw.choice(("0", "1", None))
     return pod(f"p{draw.randint(0, 9)}", units, on=name, card=card, cores=draw.choice((0, 50)))
+
+
+def test_of_nodes_that_came_and_went_nothing_is_kept() -> None:
+    """An autoscaler gives every node another name."""
+    cluster = told(node("stays", 4))
+    asked = Asked.of(cluster)
+    for number in range(50):
+        one = node(f"n{number}", 4, 4)
+        tell(cluster, one)
+        asked.fitting(pod("large", 8), one.name)
+        asked.fitting(pod("pinned", 2, annotations=TWO), one.name)
+        cluster.node_changed(Gone(one))
+    asked.fitting(pod("large", 8), "stays")
+    gc.collect()
+
+    rooms = [each for each in gc.get_objects() if isinstance(each, NodeRoom)]
+    assert not [each for each in rooms if each.node.name.startswith("n")]

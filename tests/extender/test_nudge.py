@@ -4,14 +4,19 @@ import asyncio
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
+from typing import ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare_plugin.core.asks import Ask
+from gpushare_plugin.core.dialect import ALIYUN
+from gpushare_plugin.core.placement import Policy
 from gpushare_plugin.core.pods import Pod
 from gpushare_plugin.errors import ApiError, ApiNotFound, ApiUnavailable
+from gpushare_plugin.extender.fits import Fits
 from gpushare_plugin.extender.nudge import MOST_IN_A_ROUND, NUDGED, Nudging
-from gpushare_plugin.extender.waiting import MOST_PODS, WaitingPods
+from gpushare_plugin.extender.waiting import MOST_NAMES, MOST_PODS, WaitingPods
 from gpushare_plugin.ports.cluster import Gone, StatusPatch, Upserted
 from tests.extender.clusters import Asked, names, node, pod, tell, told, uuid
 from tests.histories.virtual_time import run
@@ -50,11 +55,12 @@ class Touched:
 class Scene:
     """Nodes a and b of one card of 8, and who is asked about both."""
 
-    def __init__(self) -> None:
+    def __init__(self, fits: type[Fits] = Fits) -> None:
         self.cluster = told(
             node("a", 8), node("b", 8), pod("old-a", 8, on="a"), pod("old-b", 8, on="b")
         )
         self.asked = Asked.of(self.cluster)
+        self.fits = fits(self.cluster, ALIYUN, Policy.BINPACK)
         self.loop = asyncio.get_running_loop()
         self.waiting = WaitingPods(self.cluster, clock=self.loop.time)
         self.touched = Touched()
@@ -63,7 +69,7 @@ class Scene:
         self.nudging = Nudging(
             self.waiting,
             self.cluster,
-            self.asked.fits,
+            self.fits,
             self.touched,
             is_active=self._is_active,
             clock=self.loop.time,
@@ -267,12 +273,59 @@ def test_the_more_important_ones_are_touched_first_and_not_too_many_at_once() ->
     run(main())
 
 
+class TurnsOfOthers(Fits):
+    """Sees how many others had their turn before each pod that waits is looked at."""
+
+    had = 0
+    seen: ClassVar[list[int]] = []
+
+    def ask_of(self, pod: Pod) -> Ask:
+        asyncio.get_running_loop().call_soon(self._have)
+        self.seen.append(self.had)
+        return super().ask_of(pod)
+
+    def _have(self) -> None:
+        self.had += 1
+
+
+def test_however_many_wait_others_have_their_turn_after_each() -> None:
+    async def main() -> None:
+        scene = Scene(TurnsOfOthers)
+        for number in range(5):
+            scene.filter(pod(f"p{number}", 9))
+        scene.card_health("a", healthy=False)
+        await asyncio.sleep(5.0)
+        assert TurnsOfOthers.seen == [0, 1, 2, 3, 4]
+        scene.stop()
+
+    run(main())
+
+
 def test_what_is_remembered_is_bounded() -> None:
     async def main() -> None:
         scene = Scene()
         for number in range(MOST_PODS + 10):
             scene.filter(pod(f"p{number}", 9))
         assert len(scene.waiting) == MOST_PODS
+        scene.stop()
+
+    run(main())
+
+
+def test_what_is_remembered_of_long_answers_is_bounded_and_one_that_many_had_counts_once() -> None:
+    async def main() -> None:
+        scene = Scene()
+        listed = names(*(f"n{number}" for number in range(MOST_NAMES // 10)))
+        for number in range(15):
+            wish = pod(f"p{number}", 9 + number)
+            scene.waiting.asked(wish, scene.asked.filtering.filter(wish, listed))
+        assert [each.pod.name for each in scene.waiting.current()] == [
+            f"p{n}" for n in range(5, 15)
+        ]
+        same = scene.asked.filtering.filter(pod("same", 9), listed)
+        for number in range(50):
+            scene.waiting.asked(pod(f"same-{number}", 9), same)
+        assert len(scene.waiting) == 9 + 50
         scene.stop()
 
     run(main())

@@ -106,6 +106,7 @@ def test_names_that_json_has_to_escape_are_read_and_written() -> None:
         (b'{"NodeNames": ["a"]}', "found no Pod"),
         (body(Pod=7, NodeNames=["a"]), "Pod: Expected `object`, got `int`"),
         (body(Pod={}, NodeNames=["a"]), "Pod: no metadata.uid"),
+        (body(Pod=pod_json("../p"), NodeNames=["a"]), "Pod: found '../p', expected a name"),
         (body(Pod=pod_json()), "found neither NodeNames nor Nodes"),
         (body(Pod=pod_json(), Nodes=None, NodeNames=None), "found neither NodeNames nor Nodes"),
         (body(Pod=pod_json(), NodeNames=[]), "found no node"),
@@ -130,6 +131,12 @@ def test_b65_what_cannot_be_read_says_what_was_found(sent: bytes, words: str) ->
         (b"{}", "no PodName and no PodNamespace and no PodUID and no Node"),
         (body(PodName="p", PodNamespace="n", PodUID="u", Node=""), "found no Node,"),
         (body(PodName=1, PodNamespace="n", PodUID="u", Node="a"), "Expected `str`, got `int`"),
+        (
+            body(PodName="../../secrets/s", PodNamespace="n", PodUID="u", Node="a"),
+            "expected a name",
+        ),
+        (body(PodName="p?watch=1", PodNamespace="n", PodUID="u", Node="a"), "expected a name"),
+        (body(PodName="p", PodNamespace="..", PodUID="u", Node="a"), "expected a name"),
     ],
 )
 def test_a_binding_that_lacks_something_is_told(sent: bytes, words: str) -> None:

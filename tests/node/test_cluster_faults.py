@@ -18,7 +18,8 @@ from tests.node.clusters import (
     make_node,
 )
 from tests.node.event_log import EventLog
-from tests.node.nodes import RESOURCE, pod
+from tests.node.nodes import RESOURCE, node_in, pod
+from tests.node.waiting import eventually
 
 
 async def test_b129_what_is_granted_is_what_is_used_and_no_more(
@@ -151,6 +152,32 @@ async def test_b49_a_pod_that_the_watch_brings_late_is_waited_for(
         status = await cluster.run("late", 4, choice=chosen(1))
 
     assert cards_of(status) == ["1"]
+
+
+async def test_b87_the_metrics_tell_how_long_the_watches_have_been_silent(
+    short_path: Path, log: EventLog
+) -> None:
+    stale = "gpushare_watch_stale_seconds"
+    async with cluster_in(short_path, log, status_address="127.0.0.1:0") as cluster:
+        await cluster.ready()
+        for what in ("pods", "nodes"):
+            await cluster.api.watched(what)
+            await cluster.api.silence_watches(what)
+        before = await cluster.node.metric(stale, what="pods")
+        assert before is not None
+
+        async def is_older() -> bool:
+            return (await cluster.node.metric(stale, what="pods") or 0) > before + 0.2
+
+        await eventually(is_older)
+        assert await cluster.node.metric(stale, what="node") is not None
+
+
+async def test_without_a_cluster_no_watch_can_be_silent(short_path: Path, log: EventLog) -> None:
+    async with node_in(short_path, log, status_address="127.0.0.1:0") as node:
+        await node.ready()
+
+        assert "watch_stale" not in (await node.page("/metrics"))[1]
 
 
 async def test_a_pod_that_the_watch_never_brings_is_served_within_a_second_or_so(

@@ -27,9 +27,12 @@ class Listing:
         self.pods = pods
         self.failures = list(failures)
         self.asked = 0
+        self.resource = ""
 
-    async def list_pods(self, *_: object, **__: object) -> list[ListedPod]:
+    async def list_pods(self, resource_name: str, *, timeout_seconds: float) -> list[ListedPod]:
+        assert timeout_seconds > 0
         self.asked += 1
+        self.resource = resource_name
         if self.failures:
             raise PodResourcesError(self.failures.pop(0))
         return list(self.pods)
@@ -113,6 +116,34 @@ async def test_another_unit_waits_while_the_kubelet_does_not_tell_and_each_troub
         "nobody answers",
         "too slow",
     ]
+
+
+async def test_another_name_is_refused_with_both_names_who_holds_units_and_the_cure() -> None:
+    listing = Listing(holder("p", f"{FIRST_TAG}-0"), holder("q"))
+
+    with pytest.raises(ConfigError) as refused:
+        await held(listing).refuse_another_name("example.com/vram")
+
+    assert listing.resource == "example.com/vram"
+    assert str(refused.value) == (
+        f"resource {RESOURCE}: this node served its cards as example.com/vram, and pods hold such"
+        " units (default/p); drain the node first, or keep example.com/vram"
+    )
+
+
+async def test_another_name_waits_while_the_kubelet_does_not_tell_and_is_taken_once_none_holds_any(
+    log: EventLog,
+) -> None:
+    units = held(Listing(holder("p"), failures=["nobody answers"]))
+
+    await units.refuse_another_name("example.com/vram")
+
+    assert units.problem is None
+    [line] = log.of("held_units_unknown")
+    assert line["error"] == (
+        f"resource {RESOURCE}: this node served its cards as example.com/vram, and who holds such"
+        " units is not known: nobody answers"
+    )
 
 
 async def test_a_card_that_is_gone_for_good_is_forgotten_and_said(log: EventLog) -> None:

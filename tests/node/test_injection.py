@@ -9,6 +9,7 @@ from gpushare_plugin.sim.kubelet import ContainerStatus
 from tests.node.event_log import EventLog
 from tests.node.nodes import FIRST, SECOND, SECOND_TAG, node_in, pod, profile_in
 from tests.node.plugin_client import ids, plugin_at
+from tests.node.waiting import eventually
 
 SWAPPED = f"""\
 gpu uuid={FIRST} name="Tesla T4" total_mib=15360 minor=1
@@ -59,7 +60,37 @@ async def test_b40_with_device_nodes_the_node_is_the_minor_numbers_and_not_the_i
     assert first.permissions == "rw"
     assert container.env["ALIYUN_COM_GPU_MEM_IDX"] == "0"
     # One that is not there would keep the container from ever starting.
-    assert [node.host_path for node in rest] == list(host.control_nodes())
+    assert [node.host_path for node in rest] == list(host.control_nodes(host.CONTROL_NODES))
+
+
+async def test_a_device_node_that_is_made_after_our_start_is_given_to_later_containers(
+    short_path: Path, log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, later = short_path / "nvidiactl", short_path / "nvidia-uvm"
+    there.touch()
+    monkeypatch.setattr(host, "CONTROL_NODES", (str(there), str(later)))
+    async with node_in(short_path, log, device_injection="device-nodes") as node:
+        await node.ready()
+        first = await node.kubelet.admit(pod("a", 1))
+
+        later.touch()
+        there.unlink()
+        admitted = 0
+
+        async def is_given() -> bool:
+            nonlocal admitted
+            admitted += 1
+            given = await node.kubelet.admit(pod(f"b{admitted}", 1))
+            await node.kubelet.delete_pod(f"uid-b{admitted}")
+            return _beside_the_card(given.container("c0")) == [str(later)]
+
+        await eventually(is_given)
+
+    assert _beside_the_card(first.container("c0")) == [str(there)]
+
+
+def _beside_the_card(container: ContainerStatus) -> list[str]:
+    return [node.host_path for node in container.device_nodes[1:]]
 
 
 async def test_b39_a_card_without_a_minor_number_is_served_by_uuid(

@@ -27,7 +27,7 @@ from gpushare_plugin.node.specs import PodSpecs
 from gpushare_plugin.sim.kubelet import Faults, Phase, PodResourcesShape
 from tests.core.pods import listing
 from tests.core.pods import pod as core_pod
-from tests.node.event_log import EventLog
+from tests.node.event_log import EventLog, listening
 from tests.node.nodes import RESOURCE, Machine, node_in, pod
 from tests.node.waiting import eventually
 
@@ -317,9 +317,11 @@ async def test_where_the_kubelet_does_not_list_the_one_pod_that_waits_is_guessed
     specs.put(replace(spec("asks-for-nothing", units=0), name="nothing"))
     admission = Admission(Fails(times=99), RESOURCE, metrics, _clock(), specs)
 
-    call = await admission.pod_of_call()
+    with listening() as log:
+        call = await admission.pod_of_call()
 
     assert (call.caller, call.guessed) == (Known(pod=NAME), True)
+    assert log.of("pod_guessed", pod=str(NAME))
     assert b'gpushare_pod_lookups_total{answer="guessed"} 1.0' in metrics.exposition()
 
 

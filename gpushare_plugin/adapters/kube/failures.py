@@ -107,6 +107,7 @@ def _not_now(text: str, answer: Answer) -> ApiUnavailable:
     return ApiThrottled(
         f"{text}; it asks for {answer.retry_after_seconds:g} s of rest",
         retry_after_seconds=answer.retry_after_seconds,
+        begun=answer.code != HTTPStatus.TOO_MANY_REQUESTS,
     )
 
 

@@ -142,7 +142,6 @@ class _Nodes:
             capacity=self._quantities(status.capacity),
             allocatable=self._quantities(status.allocatable),
             ready=any(each.type == "Ready" and each.status == "True" for each in status.conditions),
-            unschedulable=found.spec.unschedulable,
         )
         return versioned(meta, node)
 

@@ -81,12 +81,6 @@ class Condition(Struct, frozen=True, gc=False):
     status: str = ""
 
 
-class NodeSpec(Struct, frozen=True, gc=False):
-    """The spec of a node."""
-
-    unschedulable: bool = False
-
-
 class NodeStatus(Struct, frozen=True, gc=False):
     """The status of a node."""
 
@@ -99,7 +93,6 @@ class NodeObject(Struct, frozen=True, gc=False):
     """A node."""
 
     metadata: Metadata = Metadata()
-    spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
