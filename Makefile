@@ -6,8 +6,6 @@ BIN    := $(VENV)/bin
 STUB   := gpushare_plugin/sim/nvml_stub
 CFLAGS_STUB := -std=c11 -O2 -Wall -Wextra -Werror -fPIC
 
-# Of the tests on a real cluster, what CI runs: some three minutes of some eight.
-E2E_IN_CI := $(addprefix e2e/test_,cluster.py node_daemon.py extender.py node_account.py admission.py)
 # Only what is said for this: KUBECONFIG in the environment may be somebody's real cluster.
 ifneq ($(origin KUBECONFIG),command line)
 KUBECONFIG :=
@@ -89,7 +87,6 @@ e2e: setup ## the product under a real Kubernetes on this machine, or KUBECONFIG
 	@GPUSHARE_E2E_KUBECONFIG=$(abspath $(KUBECONFIG)) $(BIN)/python -m e2e $(E2E)
 
 ci: check native test image ## all of it, as CI runs it
-	@$(MAKE) --no-print-directory e2e KUBECONFIG= E2E="$(E2E_IN_CI)"
 
 clean: ## remove what setup and the tools made
 	@rm -rf $(VENV) $(STUB)/libnvidia-ml.so.1 .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
