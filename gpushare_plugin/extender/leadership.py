@@ -12,7 +12,6 @@ else it runs out by itself.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 
 from gpushare_plugin.errors import ApiError
 from gpushare_plugin.extender.lease_holding import LeaseHolding
@@ -155,10 +154,11 @@ class Leadership:
         self._stop_listing()
         if not led:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_SECONDS):
-                while self._unsettled():  # noqa: ASYNC110 - nobody is told when a bind ends
-                    await asyncio.sleep(SETTLE_STEP_SECONDS)
+        # No asyncio.timeout: before Python 3.11.4 it does not work in a task that is being ended.
+        for _ in range(round(SETTLE_SECONDS / SETTLE_STEP_SECONDS)):
+            if not self._unsettled():
+                break
+            await asyncio.sleep(SETTLE_STEP_SECONDS)
         if self._unsettled():
             log.warning("lease_left", lease=self._holding, cause="a Binding is in doubt")
             return
